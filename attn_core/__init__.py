@@ -1,0 +1,28 @@
+"""Attention, small enough to read: the core of the course.
+
+Conventions, the same everywhere:
+
+- Batch first. Shapes are written (B, H, L, S): batch, heads, query length, key length; D is the embedding width,
+  d the width of one head.
+- A bool mask says True = may attend. A float mask is added to the scaled scores. A query that may attend to nothing
+  gets zero weights and zero values, never NaN.
+- Scores are what stands before the softmax, weights what it gave (before dropout); each row of weights sums to 1.
+- FLOPs are 2 x MACs.
+- Bad arguments raise ValueError, a wrong type TypeError; the message names the values and what would be legal.
+"""
+
+from attn_core.attention import AttentionOutput, AttentionTrace, attention_trace, scaled_dot_product_attention
+from attn_core.masks import causal_mask, padding_mask
+from attn_core.multihead import MultiHeadAttention, merge_heads, split_heads
+
+__all__ = [
+    "AttentionOutput",
+    "AttentionTrace",
+    "MultiHeadAttention",
+    "attention_trace",
+    "causal_mask",
+    "merge_heads",
+    "padding_mask",
+    "scaled_dot_product_attention",
+    "split_heads",
+]

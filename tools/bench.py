@@ -1,0 +1,112 @@
+"""Time MultiHeadAttention against torch.nn.MultiheadAttention, in pairs, and measure peak memory: `make bench`.
+
+Both layers hold the same weights and take turns in one process, so that a slow moment of the machine strikes both.
+The order within a pair alternates. Printed and written: the median of the ratios ours/torch; below 1 ours is faster.
+"""
+
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from attn_core import MultiHeadAttention
+
+SHAPES = [(1, 12, 64, 8), (8, 128, 256, 8), (2, 1024, 512, 8), (2, 1024, 512, 1)]
+SECONDS_PER_CASE = 20
+RESULT = Path(__file__).parents[1] / "build" / "bench.json"
+
+
+def paired_ratios(ours, theirs, seconds):
+    """Time the two calls in turn for about so many seconds: (median ratio, pairs, median milliseconds of each)."""
+    times = {ours: [], theirs: []}
+    for call in (ours, theirs, ours, theirs):
+        call()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times[ours]) < 11:
+        order = (ours, theirs) if len(times[ours]) % 2 else (theirs, ours)
+        for call in order:
+            start = time.perf_counter()
+            call()
+            times[call].append(time.perf_counter() - start)
+    ratios = [a / b for a, b in zip(times[ours], times[theirs], strict=True)]
+    milliseconds = {name: 1e3 * statistics.median(times[call]) for name, call in (("ours", ours), ("torch", theirs))}
+    return statistics.median(ratios), len(ratios), milliseconds
+
+
+def layer_calls(shape, mode, with_weights):
+    """The two calls to compare, on the same weights and input."""
+    batch, length, embed_dim, num_heads = shape
+    theirs = torch.nn.MultiheadAttention(embed_dim, num_heads, batch_first=True).train(mode == "train")
+    ours = MultiHeadAttention.from_torch(theirs)
+    x = torch.randn(batch, length, embed_dim, requires_grad=mode == "train")
+
+    def run(layer, **options):
+        if mode == "eval":
+            with torch.no_grad():
+                return layer(**options)
+        layer.zero_grad()
+        x.grad = None
+        layer(**options)[0].sum().backward()
+
+    return (
+        lambda: run(ours, query=x, need_weights=with_weights),
+        lambda: run(theirs, query=x, key=x, value=x, need_weights=with_weights, average_attn_weights=False),
+    )
+
+
+def peak_memory(with_weights, length=4096, embed_dim=512, num_heads=8):
+    """Peak memory in MB that one forward pass adds, in a process of its own."""
+    layer, x = MultiHeadAttention(embed_dim, num_heads).eval(), torch.randn(1, length, embed_dim)
+    with torch.no_grad():
+        layer(x[:, :16], need_weights=with_weights)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        layer(x, need_weights=with_weights)
+    unit = 2**20 if sys.platform == "darwin" else 2**10  # macOS counts bytes, Linux kilobytes
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / unit
+
+
+def main():
+    if sys.argv[1:2] == ["--peak-memory"]:
+        print(peak_memory(with_weights=sys.argv[2] == "weights"))
+        return
+    torch.manual_seed(0)
+    rows = []
+    print(f"{'(B, L, D, H)':>20} {'mode':>6} {'weights':>8} {'ours/torch':>11} {'ours ms':>9} {'torch ms':>9} {'pairs':>6}")
+    for shape in SHAPES:
+        for mode in ("train", "eval"):
+            for with_weights in (True, False):
+                ratio, pairs, ms = paired_ratios(*layer_calls(shape, mode, with_weights), SECONDS_PER_CASE)
+                rows.append({"shape": shape, "mode": mode, "weights": with_weights, "ratio": ratio, "pairs": pairs, "ms": ms})
+                print(
+                    f"{str(shape):>20} {mode:>6} {'yes' if with_weights else 'no':>8} {ratio:11.3f} "
+                    f"{ms['ours']:9.3f} {ms['torch']:9.3f} {pairs:6}",
+                    flush=True,
+                )
+    memory = {}
+    for kind in ("weights", "fused"):
+        command = [sys.executable, __file__, "--peak-memory", kind]
+        memory[kind] = float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        print(f"peak memory of one forward pass, L = 4096, D = 512, H = 8, {kind}: {memory[kind]:.0f} MB")
+    result = {
+        "ratios": rows,
+        "peak_memory_mb": memory,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "platform": platform.platform(),
+    }
+    RESULT.parent.mkdir(exist_ok=True)
+    part = RESULT.with_suffix(".part")
+    part.write_text(json.dumps(result, indent=2) + "\n")
+    os.replace(part, RESULT)
+    print(f"written: {RESULT.relative_to(Path.cwd())}" if RESULT.is_relative_to(Path.cwd()) else f"written: {RESULT}")
+
+
+if __name__ == "__main__":
+    main()
