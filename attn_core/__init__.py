@@ -12,13 +12,16 @@ Conventions, the same everywhere:
 """
 
 from attn_core.attention import AttentionOutput, AttentionTrace, attention_trace, scaled_dot_product_attention
+from attn_core.flops import AttentionCost, attention_cost
 from attn_core.masks import causal_mask, padding_mask
 from attn_core.multihead import MultiHeadAttention, merge_heads, split_heads
 
 __all__ = [
+    "AttentionCost",
     "AttentionOutput",
     "AttentionTrace",
     "MultiHeadAttention",
+    "attention_cost",
     "attention_trace",
     "causal_mask",
     "merge_heads",

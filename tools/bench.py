@@ -78,12 +78,16 @@ def main():
         return
     torch.manual_seed(0)
     rows = []
-    print(f"{'(B, L, D, H)':>20} {'mode':>6} {'weights':>8} {'ours/torch':>11} {'ours ms':>9} {'torch ms':>9} {'pairs':>6}")
+    print(
+        f"{'(B, L, D, H)':>20} {'mode':>6} {'weights':>8} {'ours/torch':>11} {'ours ms':>9} {'torch ms':>9} {'pairs':>6}"
+    )
     for shape in SHAPES:
         for mode in ("train", "eval"):
             for with_weights in (True, False):
                 ratio, pairs, ms = paired_ratios(*layer_calls(shape, mode, with_weights), SECONDS_PER_CASE)
-                rows.append({"shape": shape, "mode": mode, "weights": with_weights, "ratio": ratio, "pairs": pairs, "ms": ms})
+                rows.append(
+                    {"shape": shape, "mode": mode, "weights": with_weights, "ratio": ratio, "pairs": pairs, "ms": ms}
+                )
                 print(
                     f"{str(shape):>20} {mode:>6} {'yes' if with_weights else 'no':>8} {ratio:11.3f} "
                     f"{ms['ours']:9.3f} {ms['torch']:9.3f} {pairs:6}",

@@ -1,0 +1,21 @@
+"""What people look at: heatmaps, figures with alt text, and explorers with sliders."""
+
+from attn_core.show.explorers import Explorer, head_explorer, qkv_explorer, scale_explorer
+from attn_core.show.figures import head_grid, heatmap, new_figure, panel_figure, save
+from attn_core.show.panels import Panel, matrix_panel
+from attn_core.show.view import AttentionView
+
+__all__ = [
+    "AttentionView",
+    "Explorer",
+    "Panel",
+    "head_explorer",
+    "head_grid",
+    "heatmap",
+    "matrix_panel",
+    "new_figure",
+    "panel_figure",
+    "qkv_explorer",
+    "save",
+    "scale_explorer",
+]

@@ -1,0 +1,195 @@
+"""Static figures: heatmaps of attention weights, with one scale, named axes and a text for those who cannot see them."""
+
+import base64
+import io
+import os
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+import seaborn
+from matplotlib import colormaps, font_manager, rc_context
+from matplotlib.figure import Figure
+
+from attn_core.show.panels import Panel, number, weight_panels
+
+ANNOTATE_UP_TO = 8  # tokens; beyond it numbers would not fit the cells
+LABELS_AT_MOST = 40  # per axis; beyond it only every second, third, ... token is named
+
+_FORMATS = {
+    # Dates and random ids left out: the same figure gives the same bytes.
+    ".png": lambda alt: {"Description": alt},
+    ".svg": lambda alt: {"Description": alt, "Date": None},
+    ".pdf": lambda alt: {"Subject": alt, "CreationDate": None},
+}
+
+
+class CourseFigure(Figure):
+    """A matplotlib figure that knows its text: `alt` says in a sentence or two what it shows.
+
+    It is not registered with pyplot, so nothing has to be closed.
+    """
+
+    alt = ""
+
+    def __repr__(self) -> str:
+        return f"Figure: {self.alt}"
+
+    def _repr_mimebundle_(self, include=None, exclude=None):
+        with rc_context(_style()):
+            data = io.BytesIO()
+            self.savefig(data, format="png", metadata={"Description": self.alt})
+        encoded = base64.b64encode(data.getvalue()).decode()
+        return {"text/plain": repr(self), "image/png": encoded}, {"image/png": {"alt": self.alt}}
+
+
+def new_figure(width: float, height: float, alt: str, rows: int = 1, columns: int = 1, **options):
+    """A figure of the course, in inches, and its axes as `Figure.subplots` gives them."""
+    if not alt.strip():
+        raise ValueError("alt must say in a sentence what the figure shows, got an empty text")
+    with rc_context(_style()):
+        figure = CourseFigure(figsize=(width, height), layout="constrained", facecolor="white", dpi=100)
+        figure.alt = alt
+        return figure, figure.subplots(rows, columns, **options)
+
+
+def heatmap(weights, query_tokens=None, key_tokens=None, *, title: str | None = None) -> CourseFigure:
+    """One map of attention weights (L, S): rows are queries, columns are keys, colours run from 0 to 1.
+
+    query_tokens, key_tokens: L and S tokens; numbers where not given. Numbers stand in the cells up to 8 tokens;
+    past 40 tokens the labels are thinned.
+    Raises ValueError where the tokens do not fit the weights, or a weight is not between 0 and 1.
+    """
+    weights = weights[None] if hasattr(weights, "ndim") else np.asarray(weights, dtype=float)[None]
+    panels = weight_panels(weights, query_tokens, key_tokens, [title or "attention weights"])
+    return panel_figure(panels)
+
+
+def head_grid(weights, query_tokens=None, key_tokens=None, *, titles=None, title: str | None = None) -> CourseFigure:
+    """One map per head, (H, L, S), side by side on one scale. Tokens, titles and errors as in `heatmap`."""
+    return panel_figure(weight_panels(weights, query_tokens, key_tokens, titles), title=title)
+
+
+def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: int = 4) -> CourseFigure:
+    """A static figure of any panels, at most `columns` of them in a row."""
+    if not panels:
+        raise ValueError("there must be at least one panel to draw, got none")
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    longest = max(max(panel.values.shape) for panel in panels)
+    side = 3.4 if len(panels) == 1 else 2.6
+    side += 0.04 * max(0, min(longest, LABELS_AT_MOST) - ANNOTATE_UP_TO)
+    figure, axes = new_figure(
+        side * columns + 0.9, side * rows + 0.4 * bool(title), _alt(panels, title), rows, columns, squeeze=False
+    )
+    with rc_context(_style()):
+        for axis, panel in zip(axes.flat, panels, strict=False):
+            _draw(axis, panel)
+        for axis in axes.flat[len(panels) :]:
+            axis.set_axis_off()
+        if all(panel.unit == "weight" for panel in panels):
+            figure.colorbar(axes.flat[0].collections[0], ax=axes, label="weight", shrink=0.8, ticks=[0, 0.5, 1])
+        if title:
+            figure.suptitle(title)
+    return figure
+
+
+def save(figure: Figure, path) -> Path:
+    """Write a figure as PNG, SVG or PDF, whichever the name ends in. The same figure gives the same bytes each time.
+
+    The file appears whole or not at all. Raises ValueError for another ending.
+    """
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in _FORMATS:
+        raise ValueError(f"the name must end in {', '.join(_FORMATS)}, got {path.name!r}")
+    part = path.with_name(path.name + ".part")
+    with rc_context(_style()):
+        metadata = _FORMATS[ending](getattr(figure, "alt", ""))
+        figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
+    os.replace(part, path)
+    return path
+
+
+def palette_colours(name: str) -> list[str]:
+    """The 256 colours of a colour map as #rrggbb, so that the live view paints what the figures paint."""
+    levels = (colormaps[name](np.arange(256))[:, :3] * 255).round().astype(int)
+    return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in levels]
+
+
+def _draw(axis, panel: Panel) -> None:
+    low, high = panel.limits
+    rows, columns = panel.values.shape
+    seaborn.heatmap(
+        panel.values,
+        ax=axis,
+        mask=~np.isfinite(panel.values),
+        vmin=low,
+        vmax=high,
+        cmap=panel.palette,
+        cbar=False,
+        square=True,
+        linewidths=0.5 if max(rows, columns) <= LABELS_AT_MOST else 0,
+        linecolor="white",
+        xticklabels=False,  # seaborn draws the whole figure once per panel to place labels; set below instead
+        yticklabels=False,
+    )
+    axis.set_facecolor("#d0d0d0")  # what a mask hides
+    if max(rows, columns) <= ANNOTATE_UP_TO:
+        _annotate(axis, panel)
+    widest = max(map(len, panel.column_labels))
+    _label(axis.xaxis, panel.column_labels, rotation=90 if widest > 3 or widest * columns > 24 else 0)
+    _label(axis.yaxis, panel.row_labels, rotation=0)
+    axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
+
+
+def _annotate(axis, panel: Panel) -> None:
+    low, high = panel.limits
+    colours = colormaps[panel.palette]
+    for (i, j), value in np.ndenumerate(panel.values):
+        red, green, blue, _ = colours((value - low) / (high - low)) if np.isfinite(value) else (0.8, 0.8, 0.8, 1)
+        dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.5
+        axis.text(
+            j + 0.5, i + 0.5, number(value), ha="center", va="center", fontsize=9, color="white" if dark else "black"
+        )
+
+
+def _label(axis, labels: Sequence[str], rotation: float) -> None:
+    step = -(-len(labels) // LABELS_AT_MOST)
+    # Positions and texts together: repeated tokens keep a place each.
+    places = np.arange(0, len(labels), step)
+    axis.set_ticks(places + 0.5, [labels[i] for i in places], rotation=rotation)
+    axis.set_tick_params(length=0)
+
+
+def _alt(panels: Sequence[Panel], title: str | None) -> str:
+    parts = [f"{title}." if title else "", f"{len(panels)} heatmaps." if len(panels) > 1 else ""]
+    for panel in panels[:8]:
+        what = f"{panel.title}: rows are {panel.row_name}, columns are {panel.column_name}"
+        if panel.unit == "weight":
+            tops = [
+                f"{row} to {panel.column_labels[int(np.argmax(values))]} {values.max():.2f}"
+                for row, values in zip(panel.row_labels[:6], panel.values, strict=False)
+            ]
+            what += "; largest weight per query: " + ", ".join(tops) + (", ..." if len(panel.row_labels) > 6 else "")
+        elif panel.values.size <= 16:
+            what += "; rows " + ", ".join("[" + " ".join(map(number, row)) + "]" for row in panel.values)
+        parts.append(what + ".")
+    if len(panels) > 8:
+        parts.append(f"And {len(panels) - 8} more.")
+    return " ".join(filter(None, parts))
+
+
+_styles: dict = {}
+
+
+def _style() -> dict:
+    """rcParams of every figure; the first call registers the font with the Chinese characters."""
+    if not _styles:
+        font = resources.files("pylopdf_fonts_zh_cn") / "NotoSansSC-Regular.otf"
+        font_manager.fontManager.addfont(str(font))
+        name = font_manager.FontProperties(fname=str(font)).get_name()
+        # DejaVu first: the Chinese font lacks some Greek letters and signs.
+        _styles.update({"font.family": ["DejaVu Sans", name], "svg.hashsalt": "attn_core", "axes.titlesize": 11})
+    return _styles

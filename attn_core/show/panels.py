@@ -1,0 +1,97 @@
+"""What is drawn: a panel is one matrix with its tokens and its colour scale. Figures and the live view share it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Panel(NamedTuple):
+    """One matrix to look at.
+
+    values: (rows, columns). title: one line above it.
+    row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns are.
+    unit: what one cell is, in a word: "weight", "score", "value".
+    """
+
+    values: np.ndarray
+    title: str
+    row_labels: tuple[str, ...]
+    column_labels: tuple[str, ...]
+    row_name: str = "query"
+    column_name: str = "key"
+    unit: str = "weight"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The colour scale: 0 to 1 for weights, so that maps compare; else symmetrical around 0."""
+        if self.unit == "weight":
+            return 0.0, 1.0
+        finite = np.abs(self.values[np.isfinite(self.values)])
+        top = float(finite.max()) if finite.size else 0.0
+        return -(top or 1.0), top or 1.0
+
+    @property
+    def palette(self) -> str:
+        """A colour map that colour-blind readers can tell apart: dark to light for weights, two-sided for the rest."""
+        return "cividis" if self.unit == "weight" else "PuOr"
+
+
+def as_array(values, dims: int, name: str = "weights") -> np.ndarray:
+    """A float array of so many axes, from a tensor, an array or nested lists. Raises ValueError otherwise."""
+    if hasattr(values, "detach"):
+        values = values.detach().cpu().double()
+    array = np.asarray(values, dtype=float)
+    if array.ndim != dims or array.size == 0:
+        raise ValueError(f"{name} must have {dims} axes and at least one number, got shape {array.shape}")
+    return array
+
+
+def matrix_panel(
+    values,
+    title: str,
+    row_labels: Sequence[str],
+    column_labels: Sequence[str],
+    row_name: str,
+    column_name: str,
+    unit: str,
+) -> Panel:
+    """A panel for any matrix. Raises ValueError where the labels do not fit."""
+    array = as_array(values, 2, title)
+    rows, columns = tuple(map(str, row_labels)), tuple(map(str, column_labels))
+    if array.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"{title}: {len(rows)} {row_name} and {len(columns)} {column_name} labels for shape {array.shape}"
+        )
+    return Panel(array, title, rows, columns, row_name, column_name, unit)
+
+
+def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[str] | None = None) -> list[Panel]:
+    """One panel per head for weights (H, L, S).
+
+    query_tokens: L tokens, or their numbers. key_tokens: S tokens; the query tokens where L = S.
+    Raises ValueError where the shapes, the tokens or the titles do not fit, or a weight is not between 0 and 1.
+    """
+    heads = as_array(weights, 3)
+    # NaN fails this comparison too.
+    if not (heads.min() >= 0 and heads.max() <= 1 + 1e-6):
+        raise ValueError(f"weights must lie between 0 and 1, got {heads.min():.4g} to {heads.max():.4g}")
+    count, length, keys = heads.shape
+    if query_tokens is None:
+        query_tokens = [str(i) for i in range(length)]
+    if key_tokens is None:
+        key_tokens = query_tokens if keys == length else [str(i) for i in range(keys)]
+    titles = [f"head {h}" for h in range(1, count + 1)] if titles is None else titles
+    if len(titles) != count:
+        raise ValueError(f"{count} heads need {count} titles, got {len(titles)}")
+    return [
+        matrix_panel(head, title, query_tokens, key_tokens, "query", "key", "weight")
+        for head, title in zip(heads, titles, strict=True)
+    ]
+
+
+def number(value: float) -> str:
+    """A number as it stands in a cell: two decimals, a true minus sign, -∞ for what a mask hides."""
+    if np.isinf(value):
+        return "−∞" if value < 0 else "∞"
+    return f"{value + 0.0:.2f}".replace("-", "−").replace("−0.00", "0.00")

@@ -1,0 +1,239 @@
+// Draws one or many matrices on canvases. All values come from Python; nothing here computes attention.
+const NUMBERS_UP_TO = 8;
+const GAP = 6;
+
+function cellSize(panel, count) {
+  const longest = Math.max(panel.rows, panel.columns);
+  if (longest <= 4) return 46;
+  if (longest <= NUMBERS_UP_TO) return 40;
+  return Math.max(3, Math.floor((count > 1 ? 190 : 420) / longest));
+}
+
+function spoken(value) {
+  return Number.isFinite(value) ? value.toFixed(4) : "hidden by the mask";
+}
+
+function written(value) {
+  if (!Number.isFinite(value)) return "−∞";
+  const text = value.toFixed(2).replace("-", "−");
+  return text === "−0.00" ? "0.00" : text;
+}
+
+function isDark(colour) {
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 128;
+}
+
+function element(name, className, parent) {
+  const node = document.createElement(name);
+  node.className = className;
+  parent.append(node);
+  return node;
+}
+
+function render({ model, el }) {
+  const root = element("div", "attention-view", el);
+  root.setAttribute("role", "group");
+  const holder = element("div", "panels", root);
+  const readout = element("p", "readout", root);
+  readout.setAttribute("aria-live", "polite");
+  const caption = element("p", "caption", root);
+  const problem = element("p", "problem", root);
+  problem.setAttribute("role", "alert");
+  let parts = []; // one per panel: {canvas, title, selected: [row, column] or null}
+  let shown = null; // index of the panel that the readout speaks of
+
+  function valueAt(index, row, column) {
+    const panel = model.get("panel_layout")[index];
+    const bytes = model.get("values");
+    return bytes.getFloat32(4 * (panel.offset + row * panel.columns + column), true);
+  }
+
+  function read(index) {
+    const selected = parts[index].selected;
+    if (!selected) return;
+    const panel = model.get("panel_layout")[index];
+    const [row, column] = selected;
+    shown = index;
+    readout.textContent =
+      `${panel.title}: ${panel.row_name} ${panel.row_labels[row]} → ` +
+      `${panel.column_name} ${panel.column_labels[column]}: ` +
+      `${panel.unit} ${spoken(valueAt(index, row, column))}`;
+  }
+
+  function select(index, row, column) {
+    const panel = model.get("panel_layout")[index];
+    const clamp = (x, top) => Math.min(Math.max(x, 0), top - 1);
+    for (const part of parts) part.selected = null;
+    parts[index].selected = [clamp(row, panel.rows), clamp(column, panel.columns)];
+    read(index);
+    schedule();
+  }
+
+  function margins(panel, context) {
+    const widest = (labels) => Math.max(...labels.map((label) => context.measureText(label).width));
+    const size = parts.cell[model.get("panel_layout").indexOf(panel)];
+    const columnWidth = widest(panel.column_labels);
+    const slanted = columnWidth > size - 2;
+    return { left: widest(panel.row_labels) + 2 * GAP + 14, top: (slanted ? columnWidth : 12) + 2 * GAP + 14, slanted };
+  }
+
+  function draw(index) {
+    const panel = model.get("panel_layout")[index];
+    const { canvas, selected } = parts[index];
+    const size = parts.cell[index];
+    const context = canvas.getContext("2d");
+    const font = "12px sans-serif";
+    context.font = font;
+    const { left, top, slanted } = margins(panel, context);
+    const width = Math.ceil(left + panel.columns * size + 2);
+    const height = Math.ceil(top + panel.rows * size + 2);
+    const ratio = window.devicePixelRatio || 1;
+    if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
+      canvas.width = Math.round(width * ratio);
+      canvas.height = Math.round(height * ratio);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+    }
+    parts[index].origin = [left, top];
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.clearRect(0, 0, width, height);
+    context.font = font;
+    context.textBaseline = "middle";
+    const ink = getComputedStyle(root).color;
+    const palette = model.get("palettes")[panel.palette];
+    const numbers = Math.max(panel.rows, panel.columns) <= NUMBERS_UP_TO;
+    for (let i = 0; i < panel.rows; i++) {
+      for (let j = 0; j < panel.columns; j++) {
+        const value = valueAt(index, i, j);
+        const level = Math.round((255 * (value - panel.low)) / (panel.high - panel.low));
+        const colour = Number.isFinite(value) ? palette[Math.min(Math.max(level, 0), 255)] : "#d0d0d0";
+        const x = left + j * size;
+        const y = top + i * size;
+        context.fillStyle = colour;
+        context.fillRect(x, y, size > 6 ? size - 1 : size, size > 6 ? size - 1 : size);
+        if (numbers) {
+          context.fillStyle = isDark(colour) ? "#ffffff" : "#000000";
+          context.textAlign = "center";
+          context.fillText(written(value), x + size / 2, y + size / 2);
+        }
+      }
+    }
+    context.fillStyle = ink;
+    const step = Math.max(1, Math.ceil(13 / size));
+    context.textAlign = "right";
+    for (let i = 0; i < panel.rows; i += step) {
+      context.fillText(panel.row_labels[i], left - GAP, top + (i + 0.5) * size);
+    }
+    for (let j = 0; j < panel.columns; j += step) {
+      context.save();
+      context.translate(left + (j + 0.5) * size, top - GAP);
+      context.textAlign = slanted ? "left" : "center";
+      if (slanted) context.rotate(-Math.PI / 2);
+      else context.translate(0, -6);
+      context.fillText(panel.column_labels[j], 0, 0);
+      context.restore();
+    }
+    context.globalAlpha = 0.75;
+    context.textAlign = "left";
+    context.fillText(`${panel.column_name} →`, left, 8);
+    context.save();
+    context.translate(8, top + panel.rows * size);
+    context.rotate(-Math.PI / 2);
+    context.fillText(`← ${panel.row_name}`, 0, 0);
+    context.restore();
+    context.globalAlpha = 1;
+    if (selected) {
+      context.strokeStyle = ink;
+      context.lineWidth = 2;
+      context.strokeRect(left + selected[1] * size, top + selected[0] * size, size - 1, size - 1);
+    }
+  }
+
+  function makePanel(index) {
+    const figure = element("figure", "panel", holder);
+    const title = element("figcaption", "", figure);
+    const canvas = element("canvas", "", figure);
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "img");
+    const cellUnder = (event) => {
+      const box = canvas.getBoundingClientRect();
+      const [left, top] = parts[index].origin;
+      const size = parts.cell[index];
+      const panel = model.get("panel_layout")[index];
+      const row = Math.floor((event.clientY - box.top - top) / size);
+      const column = Math.floor((event.clientX - box.left - left) / size);
+      const inside = row >= 0 && column >= 0 && row < panel.rows && column < panel.columns;
+      if (inside) select(index, row, column);
+    };
+    canvas.addEventListener("pointermove", cellUnder);
+    canvas.addEventListener("pointerdown", cellUnder);
+    canvas.addEventListener("focus", () => {
+      if (!parts[index].selected) select(index, 0, 0);
+    });
+    canvas.addEventListener("keydown", (event) => {
+      const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+      const move = moves[event.key];
+      if (!move) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const [row, column] = parts[index].selected || [0, 0];
+      select(index, row + move[0], column + move[1]);
+    });
+    return { canvas, title, selected: null, origin: [0, 0] };
+  }
+
+  function update() {
+    const layout = model.get("panel_layout");
+    if (parts.length !== layout.length) {
+      holder.replaceChildren();
+      parts = layout.map((_, index) => makePanel(index));
+      shown = null;
+    }
+    parts.cell = layout.map((panel) => cellSize(panel, layout.length));
+    layout.forEach((panel, index) => {
+      const { title, canvas, selected } = parts[index];
+      title.textContent = panel.title;
+      canvas.setAttribute(
+        "aria-label",
+        `${panel.title}: ${panel.rows} rows (${panel.row_name}), ${panel.columns} columns ` +
+          `(${panel.column_name}). Arrow keys read the cells.`,
+      );
+      if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) parts[index].selected = null;
+      draw(index);
+    });
+    if (shown !== null) read(shown);
+    if (shown === null) readout.textContent = "Point at a cell, or focus a map and use the arrow keys.";
+    caption.textContent = model.get("caption");
+    problem.textContent = model.get("problem");
+    root.setAttribute("aria-label", model.get("caption"));
+    root.dataset.frame = Number(root.dataset.frame || 0) + 1;
+  }
+
+  let waiting = false;
+  function schedule() {
+    // Python sends several traits at once: draw them together, once per screen refresh.
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => {
+      waiting = false;
+      update();
+    });
+  }
+
+  const traits = ["values", "panel_layout", "caption", "problem", "palettes"];
+  for (const trait of traits) model.on(`change:${trait}`, schedule);
+  const themes = new MutationObserver(schedule);
+  themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  system.addEventListener("change", schedule);
+  schedule();
+
+  return () => {
+    for (const trait of traits) model.off(`change:${trait}`, schedule);
+    themes.disconnect();
+    system.removeEventListener("change", schedule);
+  };
+}
+
+export default { render };

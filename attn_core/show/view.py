@@ -1,0 +1,84 @@
+"""The live view: one anywidget that draws panels on canvases, with its numbers under pointer and arrow keys."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import anywidget
+import numpy as np
+import traitlets
+
+from attn_core.show.figures import palette_colours, panel_figure
+from attn_core.show.panels import Panel
+
+_HERE = Path(__file__).parent
+
+
+class AttentionView(anywidget.AnyWidget):
+    """One or many matrices, drawn live.
+
+    panels: what it shows; assign a new list to redraw.
+    caption: a sentence or two below the maps. problem: an error as a sentence, empty where there is none.
+
+    Colours are those of the static figures; the text follows the light or dark theme of the page. On a page without
+    a kernel its PNG stands in its place.
+    """
+
+    _esm = _HERE / "view.js"
+    _css = _HERE / "view.css"
+
+    values = traitlets.Bytes(b"").tag(sync=True)
+    panel_layout = traitlets.List([]).tag(sync=True)
+    palettes = traitlets.Dict({}).tag(sync=True)
+    caption = traitlets.Unicode("").tag(sync=True)
+    problem = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, panels: Sequence[Panel], caption: str = ""):
+        super().__init__(palettes={name: palette_colours(name) for name in ("cividis", "PuOr")}, caption=caption)
+        self.panels = panels
+
+    @property
+    def panels(self) -> list[Panel]:
+        return self._panels
+
+    @panels.setter
+    def panels(self, panels: Sequence[Panel]) -> None:
+        self._panels = list(panels)
+        layout, offset = [], 0
+        for panel in self._panels:
+            rows, columns = panel.values.shape
+            low, high = panel.limits
+            layout.append(
+                {
+                    "title": panel.title,
+                    "rows": rows,
+                    "columns": columns,
+                    "offset": offset,
+                    "row_labels": list(panel.row_labels),
+                    "column_labels": list(panel.column_labels),
+                    "row_name": panel.row_name,
+                    "column_name": panel.column_name,
+                    "unit": panel.unit,
+                    "low": low,
+                    "high": high,
+                    "palette": panel.palette,
+                }
+            )
+            offset += rows * columns
+        # Both in one message: the browser never sees values of one step with the layout of another.
+        with self.hold_sync():
+            self.panel_layout = layout
+            self.values = np.concatenate([panel.values.ravel() for panel in self._panels]).astype("<f4").tobytes()
+
+    def __repr__(self) -> str:
+        return f"AttentionView: {self.caption or ', '.join(panel.title for panel in self._panels)}"
+
+    def _repr_mimebundle_(self, **options):
+        return with_picture(super()._repr_mimebundle_(**options), self)
+
+
+def with_picture(bundle, view: AttentionView):
+    """A widget's mimebundle with the PNG of its view beside it, for pages that have no kernel."""
+    data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+    picture, picture_metadata = panel_figure(view.panels)._repr_mimebundle_()
+    data = {**data, "image/png": picture["image/png"]}
+    return data, {**metadata, **picture_metadata}
