@@ -4,7 +4,6 @@ Sources: Vaswani et al. 2017, section 3.2.2. Shared keys and values: Shazeer 201
 One Write-Head is All You Need" (one key/value head), and Ainslie et al. 2023, "GQA" (one per group of heads).
 """
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 

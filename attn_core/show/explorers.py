@@ -59,11 +59,11 @@ class Explorer(widgets.VBox):
         return f"Explorer of {self.name}: {self.view.caption}"
 
     def _repr_mimebundle_(self, **options):
-        return with_picture(super()._repr_mimebundle_(**options), self.view)
+        return with_picture(self, super()._repr_mimebundle_(**options), self.view)
 
 
 def qkv_steps(a1_1: float, a1_2: float, a2_1: float, a2_2: float, mask: str = "none") -> Shown:
-    """Every step of the document's example for the input vectors a1 and a2: the input, Q, K, V, scores, weights, output."""
+    """Every step of the document's example for the vectors a1 and a2: input, Q, K, V, scores, weights, output."""
     if mask not in MASKS:
         raise ValueError(f"mask must be one of {', '.join(MASKS)}, got {mask!r}")
     a = torch.tensor([[a1_1, a1_2], [a2_1, a2_2]], dtype=torch.float64)
@@ -71,10 +71,10 @@ def qkv_steps(a1_1: float, a1_2: float, a2_1: float, a2_2: float, mask: str = "n
     trace = attention_trace(q, k, v, causal_mask(2) if mask == "causal" else None)
     tokens, dims = ("a1", "a2"), ("1", "2")
     vectors = {"input a": a, "query Q": q, "key K": k, "value V": v}
-    panels = [matrix_panel(x, title, tokens, dims, "token", "dim", "value") for title, x in vectors.items()]
-    panels.append(matrix_panel(trace.masked, "scores / √d_k", tokens, tokens, "query", "key", "score"))
+    panels = [matrix_panel(x, title, tokens, dims, "token", "dimension", "value") for title, x in vectors.items()]
+    panels.append(matrix_panel(trace.masked, "scaled scores", tokens, tokens, "query", "key", "score"))
     panels.append(matrix_panel(trace.weights, "weights", tokens, tokens, "query", "key", "weight"))
-    panels.append(matrix_panel(trace.values, "output", tokens, dims, "token", "dim", "value"))
+    panels.append(matrix_panel(trace.values, "output", tokens, dims, "token", "dimension", "value"))
     first, second = trace.weights[0].tolist()
     caption = f"a1 gives weight {first:.4f} to a1 and {second:.4f} to a2; its output is [{_vector(trace.values[0])}]."
     return panels, caption

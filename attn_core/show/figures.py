@@ -1,6 +1,7 @@
-"""Static figures: heatmaps of attention weights, with one scale, named axes and a text for those who cannot see them."""
+"""Static figures: heatmaps on one scale, with named axes and a text for those who cannot see them."""
 
 import base64
+import functools
 import io
 import os
 from collections.abc import Sequence
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import seaborn
+from fontTools import subset
 from matplotlib import colormaps, font_manager, rc_context
 from matplotlib.figure import Figure
+from PIL import Image
 
 from attn_core.show.panels import Panel, number, weight_panels
 
@@ -39,7 +42,10 @@ class CourseFigure(Figure):
     def _repr_mimebundle_(self, include=None, exclude=None):
         with rc_context(_style()):
             data = io.BytesIO()
-            self.savefig(data, format="png", metadata={"Description": self.alt})
+            self.savefig(data, format="png")
+        # 256 colours, each at most a few of 255 levels off: a third of the size, so that notebooks stay small.
+        picture, data = Image.open(data).convert("RGB"), io.BytesIO()
+        picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(data, "png", optimize=True)
         encoded = base64.b64encode(data.getvalue()).decode()
         return {"text/plain": repr(self), "image/png": encoded}, {"image/png": {"alt": self.alt}}
 
@@ -105,10 +111,13 @@ def save(figure: Figure, path) -> Path:
     if ending not in _FORMATS:
         raise ValueError(f"the name must end in {', '.join(_FORMATS)}, got {path.name!r}")
     part = path.with_name(path.name + ".part")
-    with rc_context(_style()):
-        metadata = _FORMATS[ending](getattr(figure, "alt", ""))
-        figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
-    os.replace(part, path)
+    try:
+        with rc_context(_style()):
+            metadata = _FORMATS[ending](getattr(figure, "alt", ""))
+            figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
     return path
 
 
@@ -159,7 +168,8 @@ def _label(axis, labels: Sequence[str], rotation: float) -> None:
     step = -(-len(labels) // LABELS_AT_MOST)
     # Positions and texts together: repeated tokens keep a place each.
     places = np.arange(0, len(labels), step)
-    axis.set_ticks(places + 0.5, [labels[i] for i in places], rotation=rotation)
+    # No formulas: a token may be "$x$" or "$\\" and stands as it is.
+    axis.set_ticks(places + 0.5, [labels[i] for i in places], rotation=rotation, parse_math=False)
     axis.set_tick_params(length=0)
 
 
@@ -181,15 +191,40 @@ def _alt(panels: Sequence[Panel], title: str | None) -> str:
     return " ".join(filter(None, parts))
 
 
+def font_for(text: str) -> bytes:
+    """A small font with the characters of a text that common Latin fonts lack, such as 猫; empty where there are none.
+
+    The live view sends it to the browser, which may not have a Chinese font.
+    """
+    return _font_with("".join(sorted({character for character in text if ord(character) >= 0x2E80})))
+
+
+@functools.lru_cache(maxsize=64)
+def _font_with(characters: str) -> bytes:
+    if not characters:
+        return b""
+    options = subset.Options(layout_features=[], name_IDs=[], hinting=False)
+    font = subset.load_font(_chinese_font(), options)
+    subsetter = subset.Subsetter(options)
+    subsetter.populate(text=characters)
+    subsetter.subset(font)
+    data = io.BytesIO()
+    font.save(data)
+    return data.getvalue()
+
+
+def _chinese_font() -> str:
+    return str(resources.files("pylopdf_fonts_zh_cn") / "NotoSansSC-Regular.otf")
+
+
 _styles: dict = {}
 
 
 def _style() -> dict:
     """rcParams of every figure; the first call registers the font with the Chinese characters."""
     if not _styles:
-        font = resources.files("pylopdf_fonts_zh_cn") / "NotoSansSC-Regular.otf"
-        font_manager.fontManager.addfont(str(font))
-        name = font_manager.FontProperties(fname=str(font)).get_name()
+        font_manager.fontManager.addfont(_chinese_font())
+        name = font_manager.FontProperties(fname=_chinese_font()).get_name()
         # DejaVu first: the Chinese font lacks some Greek letters and signs.
         _styles.update({"font.family": ["DejaVu Sans", name], "svg.hashsalt": "attn_core", "axes.titlesize": 11})
     return _styles

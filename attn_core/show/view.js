@@ -31,7 +31,10 @@ function element(name, className, parent) {
   return node;
 }
 
+let families = 0;
+
 function render({ model, el }) {
+  const family = `attention-tokens-${++families}`; // glyphs that the reader's system may lack
   const root = element("div", "attention-view", el);
   root.setAttribute("role", "group");
   const holder = element("div", "panels", root);
@@ -83,7 +86,7 @@ function render({ model, el }) {
     const { canvas, selected } = parts[index];
     const size = parts.cell[index];
     const context = canvas.getContext("2d");
-    const font = "12px sans-serif";
+    const font = `12px ${family}, sans-serif`;
     context.font = font;
     const { left, top, slanted } = margins(panel, context);
     const width = Math.ceil(left + panel.columns * size + 2);
@@ -202,6 +205,8 @@ function render({ model, el }) {
       if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) parts[index].selected = null;
       draw(index);
     });
+    // Room once taken is kept, so that the page below does not jump while a slider moves.
+    holder.style.minHeight = `${Math.max(parseFloat(holder.style.minHeight) || 0, holder.offsetHeight)}px`;
     if (shown !== null) read(shown);
     if (shown === null) readout.textContent = "Point at a cell, or focus a map and use the arrow keys.";
     caption.textContent = model.get("caption");
@@ -221,15 +226,32 @@ function render({ model, el }) {
     });
   }
 
+  let face = null;
+  async function loadFont() {
+    const bytes = model.get("font");
+    if (face) document.fonts.delete(face);
+    face = null;
+    if (bytes.byteLength === 0) return;
+    face = new FontFace(family, bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+    document.fonts.add(face);
+    await face.load();
+    schedule();
+  }
+
   const traits = ["values", "panel_layout", "caption", "problem", "palettes"];
   for (const trait of traits) model.on(`change:${trait}`, schedule);
   const themes = new MutationObserver(schedule);
   themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", schedule);
+  model.on("change:font", loadFont);
+  root.style.setProperty("--attention-token-font", family);
+  loadFont();
   schedule();
 
   return () => {
+    model.off("change:font", loadFont);
+    if (face) document.fonts.delete(face);
     for (const trait of traits) model.off(`change:${trait}`, schedule);
     themes.disconnect();
     system.removeEventListener("change", schedule);

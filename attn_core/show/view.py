@@ -7,7 +7,7 @@ import anywidget
 import numpy as np
 import traitlets
 
-from attn_core.show.figures import palette_colours, panel_figure
+from attn_core.show.figures import font_for, palette_colours, panel_figure
 from attn_core.show.panels import Panel
 
 _HERE = Path(__file__).parent
@@ -29,6 +29,7 @@ class AttentionView(anywidget.AnyWidget):
     values = traitlets.Bytes(b"").tag(sync=True)
     panel_layout = traitlets.List([]).tag(sync=True)
     palettes = traitlets.Dict({}).tag(sync=True)
+    font = traitlets.Bytes(b"").tag(sync=True)
     caption = traitlets.Unicode("").tag(sync=True)
     problem = traitlets.Unicode("").tag(sync=True)
 
@@ -64,8 +65,10 @@ class AttentionView(anywidget.AnyWidget):
                 }
             )
             offset += rows * columns
-        # Both in one message: the browser never sees values of one step with the layout of another.
+        labels = "".join("".join(panel.row_labels + panel.column_labels) + panel.title for panel in self._panels)
+        # All in one message: the browser never sees values of one step with the layout of another.
         with self.hold_sync():
+            self.font = font_for(labels)
             self.panel_layout = layout
             self.values = np.concatenate([panel.values.ravel() for panel in self._panels]).astype("<f4").tobytes()
 
@@ -73,12 +76,12 @@ class AttentionView(anywidget.AnyWidget):
         return f"AttentionView: {self.caption or ', '.join(panel.title for panel in self._panels)}"
 
     def _repr_mimebundle_(self, **options):
-        return with_picture(super()._repr_mimebundle_(**options), self)
+        return with_picture(self, super()._repr_mimebundle_(**options), self)
 
 
-def with_picture(bundle, view: AttentionView):
-    """A widget's mimebundle with the PNG of its view beside it, for pages that have no kernel."""
+def with_picture(widget, bundle, view: AttentionView):
+    """A widget's mimebundle with its whole text and the PNG of its view beside it, for pages that have no kernel."""
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
     picture, picture_metadata = panel_figure(view.panels)._repr_mimebundle_()
-    data = {**data, "image/png": picture["image/png"]}
+    data = {**data, "text/plain": repr(widget), "image/png": picture["image/png"]}
     return data, {**metadata, **picture_metadata}
