@@ -66,7 +66,7 @@ def scaled_dot_product_attention(
     batch = _checked_batch(query, key, value)
     mask = None if mask is None else _checked_mask(mask, (*batch, query.size(-2), key.size(-2)), query)
     scale = 1 / math.sqrt(query.size(-1)) if scale is None else _checked_scale(scale)
-    if not 0 <= dropout_p < 1:
+    if not isinstance(dropout_p, (int, float)) or not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p must be at least 0 and less than 1, got {dropout_p!r}")
     if not need_weights:
         values = F.scaled_dot_product_attention(query, key, value, mask, dropout_p=dropout_p, scale=scale)
@@ -115,7 +115,7 @@ def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 def _softmax_over_keys(scores: Tensor) -> Tensor:
     """Softmax over the last axis. It overwrites its input where no gradient needs it."""
-    if torch.is_grad_enabled() or torch.is_autocast_enabled(scores.device.type):
+    if torch.is_grad_enabled() or scores.is_meta or torch.is_autocast_enabled(scores.device.type):
         return scores.softmax(-1)
     try:
         # A second (L, S) array would take longer to come by than the softmax itself.
@@ -135,6 +135,11 @@ def _checked_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]
         raise TypeError(
             "query, key and value must share one floating dtype such as torch.float32, "
             f"got {query.dtype}, {key.dtype}, {value.dtype}"
+        )
+    if not query.device == key.device == value.device:
+        # Not every kernel checks: with one of them on "meta" the result would be memory that nobody wrote.
+        raise ValueError(
+            f"query, key and value must be on one device, got {query.device}, {key.device}, {value.device}"
         )
     if query.size(-1) != key.size(-1) or query.size(-1) == 0:
         raise ValueError(

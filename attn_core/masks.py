@@ -43,15 +43,20 @@ def padding_mask(lengths: Tensor | Sequence[int], max_len: int | None = None) ->
     Combine it with a causal mask by `&`.
     Raises ValueError for lengths that are negative, above max_len or not in one row, TypeError for no integers.
     """
-    lengths = torch.as_tensor(lengths)
+    try:
+        lengths = torch.as_tensor(lengths)
+    except (RuntimeError, TypeError, ValueError):
+        raise TypeError(f"lengths must be one row of integers, got {lengths!r}") from None
     if lengths.dim() != 1 or lengths.numel() == 0:
         raise ValueError(f"lengths must be one row of at least one integer, got shape {tuple(lengths.shape)}")
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
+    # As Python integers: in a short dtype such as uint8 a comparison with a larger max_len would overflow.
+    shortest, longest = int(lengths.min()), int(lengths.max())
     if max_len is None:
-        max_len = int(lengths.max())
+        max_len = longest
     elif not isinstance(max_len, int) or isinstance(max_len, bool):
         raise TypeError(f"max_len must be an integer, got {max_len!r}")
-    if lengths.min() < 0 or lengths.max() > max_len:
+    if shortest < 0 or longest > max_len:
         raise ValueError(f"lengths must lie between 0 and max_len = {max_len}, got {lengths.tolist()}")
     return (torch.arange(max_len, device=lengths.device) < lengths[:, None])[:, None, None, :]

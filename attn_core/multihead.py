@@ -4,6 +4,7 @@ Sources: Vaswani et al. 2017, section 3.2.2. Shared keys and values: Shazeer 201
 One Write-Head is All You Need" (one key/value head), and Ainslie et al. 2023, "GQA" (one per group of heads).
 """
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -17,12 +18,11 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     `view(B, H, L, D/H)` has the right shape and mixes the tokens.
     Raises ValueError where x is not (B, L, D) or num_heads does not divide D.
     """
-    if x.dim() != 3:
-        raise ValueError(f"x must have shape (batch, length, width), got {tuple(x.shape)}")
+    _check_axes(x, "batch, length, width", 3)
     _check_count("num_heads", num_heads)
     if x.size(-1) % num_heads:
         raise ValueError(f"num_heads must divide the width, got {num_heads} heads and width {x.size(-1)}")
-    return x.view(*x.shape[:2], num_heads, -1).transpose(1, 2)
+    return x.view(*x.shape[:2], num_heads, x.size(-1) // num_heads).transpose(1, 2)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -30,8 +30,7 @@ def merge_heads(x: Tensor) -> Tensor:
 
     Raises ValueError where x is not (B, H, L, d).
     """
-    if x.dim() != 4:
-        raise ValueError(f"x must have shape (batch, heads, length, head_dim), got {tuple(x.shape)}")
+    _check_axes(x, "batch, heads, length, head_dim", 4)
     return x.transpose(1, 2).flatten(2)
 
 
@@ -67,7 +66,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"num_heads must divide embed_dim, got {num_heads} heads and embed_dim {embed_dim}")
         if num_heads % num_kv_heads:
             raise ValueError(f"num_kv_heads must divide num_heads, got {num_kv_heads} and {num_heads} heads")
-        if not 0 <= dropout < 1:
+        if not isinstance(dropout, (int, float)) or not 0 <= dropout < 1:
             raise ValueError(f"dropout must be at least 0 and less than 1, got {dropout!r}")
         self.embed_dim, self.num_heads, self.num_kv_heads = embed_dim, num_heads, num_kv_heads
         self.head_dim = embed_dim // num_heads
@@ -132,6 +131,10 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"{name} must have shape (batch, length, {self.embed_dim}), got {tuple(x.shape)}")
         if x.size(0) != query.size(0):
             raise ValueError(f"query and {name} must share one batch size, got {query.size(0)} and {x.size(0)}")
+        dtype = self.qkv_proj.weight.dtype
+        # Autocast brings floating inputs to one dtype itself.
+        if x.dtype != dtype and not (x.is_floating_point() and torch.is_autocast_enabled(x.device.type)):
+            raise TypeError(f"{name} must have the dtype of this layer, {dtype}, got {x.dtype}")
 
     def extra_repr(self) -> str:
         return f"embed_dim={self.embed_dim}, num_heads={self.num_heads}, num_kv_heads={self.num_kv_heads}"
@@ -191,3 +194,10 @@ _TORCH_NAMES = {
 def _check_count(name: str, count: int) -> None:
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
         raise ValueError(f"{name} must be a positive integer, got {count!r}")
+
+
+def _check_axes(x: Tensor, axes: str, count: int) -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a torch.Tensor, got {type(x).__name__}")
+    if x.dim() != count:
+        raise ValueError(f"x must have shape ({axes}), got {tuple(x.shape)}")

@@ -30,10 +30,18 @@ class Explorer(widgets.VBox):
 
     name: what is explored. controls: by the name of the argument that each feeds. compute: a pure function from those
     arguments to panels and a caption; where it raises, the explorer says so in a sentence and keeps the last picture.
+    fit: called after each move and before compute; may change controls that no longer fit the one that was moved.
     """
 
-    def __init__(self, name: str, controls: dict[str, widgets.Widget], compute: Callable[..., Shown]):
-        self.name, self.controls, self._compute = name, controls, compute
+    def __init__(
+        self,
+        name: str,
+        controls: dict[str, widgets.Widget],
+        compute: Callable[..., Shown],
+        fit: Callable[[], None] = lambda: None,
+    ):
+        self.name, self.controls, self._compute, self._fit = name, controls, compute, fit
+        self._fitting = False
         self.view = AttentionView(*compute(**self.settings))
         for control in controls.values():
             control.style = {"description_width": "110px"}
@@ -47,6 +55,13 @@ class Explorer(widgets.VBox):
         return {argument: control.value for argument, control in self.controls.items()}
 
     def _refresh(self, _change) -> None:
+        if self._fitting:
+            return
+        self._fitting = True
+        try:
+            self._fit()
+        finally:
+            self._fitting = False
         with self.view.hold_sync():
             try:
                 self.view.panels, self.view.caption = self._compute(**self.settings)
@@ -102,9 +117,10 @@ def head_steps(embed_dim: int, num_heads: int) -> Shown:
     """The maps of an untrained layer on one sentence, and what its size costs."""
     generator = torch.Generator().manual_seed(0)
     vocabulary = sorted(set(SENTENCE))
-    vectors = torch.randn(len(vocabulary), embed_dim, generator=generator)
+    vectors = torch.randn(len(vocabulary), embed_dim, dtype=torch.float32, generator=generator)
     x = vectors[[vocabulary.index(token) for token in SENTENCE]][None]
-    layer = MultiHeadAttention(embed_dim, num_heads)
+    with torch.random.fork_rng(devices=[]):  # starting a layer must not use up the reader's random numbers
+        layer = MultiHeadAttention(embed_dim, num_heads).float()
     # Wider than a layer starts out: its first maps would be almost even, and one could not tell the heads apart.
     torch.nn.init.normal_(layer.qkv_proj.weight, std=1.4 / math.sqrt(embed_dim), generator=generator)
     with torch.no_grad():
@@ -155,17 +171,17 @@ def head_explorer() -> Explorer:
     dimension = widgets.IntSlider(value=64, min=16, max=512, step=8, description="embed_dim")
     heads = widgets.SelectionSlider(options=legal_heads(64), value=8, description="heads")
 
-    def offer_legal_heads(change) -> None:
-        options = legal_heads(change["new"])
+    def offer_legal_heads() -> None:
+        options = legal_heads(dimension.value)
         if options != list(heads.options):
             wanted = heads.value
-            heads.options = options  # selects the first of them
-            heads.value = min(options, key=lambda count: abs(count - wanted))
+            with heads.hold_sync():
+                heads.options = options  # selects the first of them
+                heads.value = min(options, key=lambda count: abs(count - wanted))
 
-    # Observed before the explorer does: it never sees heads that do not divide the dimension.
-    dimension.observe(offer_legal_heads, "value")
-    return Explorer("heads and dimensions", {"embed_dim": dimension, "num_heads": heads}, head_steps)
+    controls = {"embed_dim": dimension, "num_heads": heads}
+    return Explorer("heads and dimensions", controls, head_steps, offer_legal_heads)
 
 
 def _vector(row: torch.Tensor) -> str:
-    return ", ".join(f"{x:.4f}" for x in row.tolist())
+    return ", ".join(f"{x:.4f}".replace("-0.0000", "0.0000") for x in row.tolist())

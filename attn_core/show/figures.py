@@ -13,6 +13,7 @@ import seaborn
 from fontTools import subset
 from matplotlib import colormaps, font_manager, rc_context
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
 
 from attn_core.show.panels import Panel, number, weight_panels
@@ -42,6 +43,7 @@ class CourseFigure(Figure):
     def _repr_mimebundle_(self, include=None, exclude=None):
         with rc_context(_style()):
             data = io.BytesIO()
+            _settle(self)
             self.savefig(data, format="png")
         # 256 colours, each at most a few of 255 levels off: a third of the size, so that notebooks stay small.
         picture, data = Image.open(data).convert("RGB"), io.BytesIO()
@@ -113,12 +115,25 @@ def save(figure: Figure, path) -> Path:
     part = path.with_name(path.name + ".part")
     try:
         with rc_context(_style()):
+            _settle(figure)
             metadata = _FORMATS[ending](getattr(figure, "alt", ""))
             figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def _settle(figure: Figure) -> None:
+    """Lay a figure out for good when it is first shown or saved: else each drawing would move its parts a little.
+
+    Twice, since the first time the places of the axis labels are not known yet and no room is left for them.
+    """
+    engine = figure.get_layout_engine()
+    if isinstance(engine, ConstrainedLayoutEngine):
+        figure.draw_without_rendering()
+        engine.execute(figure)
+        figure.set_layout_engine("none")
 
 
 def palette_colours(name: str) -> list[str]:
@@ -168,7 +183,7 @@ def _label(axis, labels: Sequence[str], rotation: float) -> None:
     step = -(-len(labels) // LABELS_AT_MOST)
     # Positions and texts together: repeated tokens keep a place each.
     places = np.arange(0, len(labels), step)
-    # No formulas: a token may be "$x$" or "$\\" and stands as it is.
+    # No formulas: a token such as "$x$" stands as it is.
     axis.set_ticks(places + 0.5, [labels[i] for i in places], rotation=rotation, parse_math=False)
     axis.set_tick_params(length=0)
 

@@ -43,9 +43,11 @@ class AttentionView(anywidget.AnyWidget):
 
     @panels.setter
     def panels(self, panels: Sequence[Panel]) -> None:
-        self._panels = list(panels)
+        panels = list(panels)
+        if not panels:
+            raise ValueError("there must be at least one panel to show, got none")
         layout, offset = [], 0
-        for panel in self._panels:
+        for panel in panels:
             rows, columns = panel.values.shape
             low, high = panel.limits
             layout.append(
@@ -65,12 +67,14 @@ class AttentionView(anywidget.AnyWidget):
                 }
             )
             offset += rows * columns
-        labels = "".join("".join(panel.row_labels + panel.column_labels) + panel.title for panel in self._panels)
+        labels = "".join("".join(panel.row_labels + panel.column_labels) + panel.title for panel in panels)
+        values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4").tobytes()
+        self._panels = panels
         # All in one message: the browser never sees values of one step with the layout of another.
         with self.hold_sync():
             self.font = font_for(labels)
             self.panel_layout = layout
-            self.values = np.concatenate([panel.values.ravel() for panel in self._panels]).astype("<f4").tobytes()
+            self.values = values
 
     def __repr__(self) -> str:
         return f"AttentionView: {self.caption or ', '.join(panel.title for panel in self._panels)}"

@@ -1,0 +1,88 @@
+# Everything lives in .venv; nothing else is written outside this folder but pip's own cache.
+# PYTHON=...       the Python to build .venv with; otherwise the first suitable one on the PATH
+# TORCH_INDEX=...  one more package index for torch, such as PyTorch's own index of CPU builds
+# ARGS=...         options passed on to JupyterLab, pytest or uv
+# NB=...           the notebook to refresh, such as 03
+
+TORCH := torch==2.13.0
+UV := uv==0.13.9
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
+NOTEBOOKS := $(wildcard notebooks)
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export IPYTHONDIR := $(CURDIR)/.venv/ipython
+export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/jupyter/config
+export JUPYTER_DATA_DIR := $(CURDIR)/.venv/jupyter/data
+export JUPYTER_RUNTIME_DIR := $(CURDIR)/.venv/jupyter/runtime
+export JUPYTERLAB_SETTINGS_DIR := $(CURDIR)/.venv/jupyter/lab/settings
+export JUPYTERLAB_WORKSPACES_DIR := $(CURDIR)/.venv/jupyter/lab/workspaces
+export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
+
+.PHONY: help setup lab test lint refresh bench lock
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: .venv/.installed ## install the course into .venv; does nothing when that is done
+	@:
+
+lab: .venv/.installed ## set up where needed, then open JupyterLab on the notebooks
+	$(BIN)/python -m jupyterlab notebooks --ServerApp.ip=127.0.0.1 --LanguageServerManager.autodetect=False $(ARGS)
+
+test: .venv/.installed-dev ## run every test and every notebook, comparing outputs
+	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg \
+	    --nbval-cell-timeout=120 tests $(NOTEBOOKS) $(ARGS)
+
+lint: .venv/.installed-dev ## check style, format and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them: NB=03
+	$(BIN)/python tools/refresh.py $(NB)
+
+bench: .venv/.installed-dev ## time our layer against PyTorch's
+	$(BIN)/python tools/bench.py
+
+lock: build/uv/.installed ## rewrite both locks, keeping pins that still fit; ARGS=--upgrade takes the newest
+	@printf '%s\n' '$(TORCH)' > build/torch.txt
+	@cp requirements.lock build/reader.txt
+	@cp requirements-dev.lock build/dev.txt
+	$(COMPILE) --extra notebooks -c build/torch.txt -o build/reader.txt
+	$(WITHOUT_TORCH) build/reader.txt > requirements.lock
+	$(COMPILE) --extra notebooks --extra dev -c build/torch.txt -c requirements.lock -o build/dev.txt
+	$(WITHOUT_TORCH) build/dev.txt > requirements-dev.lock
+
+# One version of each package for every system and Python. torch and what only its CUDA build needs stay out: which
+# build of torch is right depends on the machine.
+COMPILE = build/uv/$(notdir $(BIN))/uv pip compile pyproject.toml --quiet --universal --python-version 3.11.7 \
+    --fork-strategy fewest --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(ARGS)
+WITHOUT_TORCH = grep -v -E '^(torch|triton|cuda-[a-z]+|nvidia-[a-z0-9-]+)=='
+
+# Prints the first suitable Python; ensurepip is what Debian keeps in a package of its own.
+FIND_PYTHON = for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python3.12 python3.11); do \
+    if "$$python" -c 'import ensurepip, sys, venv; sys.exit(not (3, 11, 5) <= sys.version_info[:3] < (3, 14))' \
+        >/dev/null 2>&1; then echo "$$python"; exit; fi; done; \
+    echo '$(if $(PYTHON),$(PYTHON) is no suitable Python,The PATH has no suitable Python (name one with make PYTHON=...)): \
+    the course needs 3.11.5 to 3.13 with the venv module.' >&2; exit 1
+
+# The version of torch also stands in environment.yml, and a test holds the two together.
+# A stamp is written when all is installed. Without one, .venv may be half made, and is made again from nothing.
+.venv/.installed: requirements.lock pyproject.toml environment.yml
+	@if test ! -e $@; then python=$$($(FIND_PYTHON)) && echo "Making .venv with $$python" && \
+	    "$$python" -m venv --clear .venv; fi
+	$(BIN)/python -m pip install '$(TORCH)' $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)')
+	$(BIN)/python -m pip install -r requirements.lock
+	$(BIN)/python -m pip install --no-deps -e .
+	@# JupyterLab would ask about news and look for updates on the internet.
+	@$(BIN)/python -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
+	@touch $@
+
+.venv/.installed-dev: .venv/.installed requirements-dev.lock
+	$(BIN)/python -m pip install -r requirements-dev.lock
+	@touch $@
+
+build/uv/.installed: Makefile
+	@if test ! -e $@; then python=$$($(FIND_PYTHON)) && "$$python" -m venv --clear build/uv; fi
+	build/uv/$(notdir $(BIN))/python -m pip install '$(UV)'
+	@touch $@

@@ -1,0 +1,5 @@
+"""What a class needs around the notebooks."""
+
+from attn_core.course.setup import print_version_differences, versions_unlike_lock
+
+__all__ = ["print_version_differences", "versions_unlike_lock"]

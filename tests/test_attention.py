@@ -1,0 +1,601 @@
+"""One head of attention: against torch, against a float64 formula, and against its own promises."""
+
+import copy
+import math
+import pickle
+import shutil
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from attn_core import AttentionOutput, attention_trace, causal_mask, padding_mask, scaled_dot_product_attention
+
+pytestmark = [
+    # torch's own: of torch.compile, and of torch.func.vmap over a fused kernel that it can only call in a loop.
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+]
+# The same examples in every run, and no time limit: the first call of a kernel is slow.
+REPEATABLE = settings(derandomize=True, deadline=None, max_examples=80, database=None)
+DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
+HALF = [torch.bfloat16, torch.float16]
+DEVICES = [
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")),
+    pytest.param("mps", marks=pytest.mark.skipif(not torch.backends.mps.is_available(), reason="no MPS device")),
+]
+MASKS = [
+    "none",
+    "causal, lower right",
+    "causal, upper left",
+    "padding",
+    "causal and padding",
+    "random bool",
+    "additive",
+    "additive with -inf",
+]
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_in_every_run():
+    torch.manual_seed(0)
+
+
+def random_inputs(batch=(2,), query_len=3, key_len=5, d_k=4, d_v=6, dtype=torch.float64, seed=0):
+    """A query, a key and a value that want gradients. All sizes differ, so that no axis passes for another."""
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (query_len, d_k), (key_len, d_k), (key_len, d_v)
+    made = (torch.randn(*batch, *shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    return tuple(x.to(dtype).requires_grad_() for x in made)
+
+
+def random_mask(kind, batch, query_len, key_len, dtype, generator):
+    causal = causal_mask(query_len, key_len, align="upper_left" if "upper" in kind else "lower_right")
+    lengths = torch.randint(0, key_len + 1, (batch[0] if batch else 1,), generator=generator)
+    padding = padding_mask(lengths, key_len).view(*batch[:1], *[1] * len(batch[1:]), 1, key_len)
+    keep = torch.rand(*batch, query_len, key_len, generator=generator) < 0.6
+    added = torch.randn(query_len, key_len, generator=generator, dtype=torch.float64).to(dtype)
+    return {
+        "none": None,
+        "causal, lower right": causal,
+        "causal, upper left": causal,
+        "padding": padding,
+        "causal and padding": causal & padding,
+        "random bool": keep,
+        "additive": added,
+        "additive with -inf": added.masked_fill(~keep, -math.inf),
+    }[kind]
+
+
+def formula(query, key, value, mask=None):
+    """Equation (1) in float64, one query at a time: only the keys that it may attend to take part."""
+    batch = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    scores = (query.double() @ key.double().mT / math.sqrt(query.size(-1))).expand(*batch, -1, -1)
+    if mask is not None and mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, dtype=torch.float64).masked_fill(~mask, -math.inf)
+    if mask is not None:
+        scores = scores + mask.double()
+    rows = []
+    for row in scores.reshape(-1, scores.size(-1)):
+        seen = row > -math.inf
+        weights = torch.zeros_like(row)
+        if seen.any():
+            weights[seen] = row[seen].exp() / row[seen].exp().sum()
+        rows.append(weights)
+    weights = torch.stack(rows).view(scores.shape)
+    return weights @ value.double(), weights
+
+
+def gradients(values, inputs):
+    """Of a sum in which each number of the output has another weight."""
+    upstream = torch.linspace(-1, 1, values.numel(), dtype=torch.float64).view(values.shape).to(values.dtype)
+    # An input that no query sees has no part in the formula: its gradient is zero all the same.
+    return torch.autograd.grad(values, inputs, upstream, materialize_grads=True)
+
+
+@st.composite
+def cases(draw, dtypes):
+    """Inputs of 2 to 5 axes with a mask; every length and width from 1 up."""
+    batch = tuple(draw(st.lists(st.integers(1, 3), max_size=3)))
+    query_len, key_len, d_k, d_v = (draw(st.integers(1, 6)) for _ in range(4))
+    dtype, kind, seed = draw(st.sampled_from(dtypes)), draw(st.sampled_from(MASKS)), draw(st.integers(0, 999))
+    inputs = random_inputs(batch, query_len, key_len, d_k, d_v, dtype, seed)
+    return *inputs, random_mask(kind, batch, query_len, key_len, dtype, torch.Generator().manual_seed(seed))
+
+
+@REPEATABLE
+@given(cases([torch.float64, torch.float32]), st.booleans())
+def test_agrees_with_torch_forward_and_backward(case, need_weights):
+    *inputs, mask = case
+    within = 1e-10 if inputs[0].dtype == torch.float64 else 1e-5
+    values, weights = scaled_dot_product_attention(*inputs, mask, need_weights=need_weights)
+    expected = F.scaled_dot_product_attention(*inputs, mask)
+    torch.testing.assert_close(values, expected, atol=within, rtol=0)
+    for ours, theirs in zip(gradients(values, inputs), gradients(expected, inputs), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=within, rtol=0)
+    assert (weights is not None) == need_weights
+
+
+@REPEATABLE
+@given(cases(DTYPES), st.booleans())
+def test_agrees_with_the_formula_in_float64_to_a_few_ulps(case, need_weights):
+    *inputs, mask = case
+    query, key, value = (x.detach() for x in inputs)
+    values, weights = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights)
+    expected_values, expected_weights = formula(query, key, value, mask)
+    few_ulps = 8 * torch.finfo(value.dtype).eps
+    assert values.dtype == value.dtype
+    torch.testing.assert_close(values.double(), expected_values, atol=few_ulps * value.abs().max().item(), rtol=0)
+    if need_weights:
+        torch.testing.assert_close(weights.double(), expected_weights, atol=few_ulps, rtol=0)
+
+
+@REPEATABLE
+@given(cases(HALF), st.booleans())
+def test_half_precision_gradients_agree_with_float64(case, need_weights):
+    *inputs, mask = case
+    wide = [x.detach().double().requires_grad_() for x in inputs]
+    ours = gradients(scaled_dot_product_attention(*inputs, mask, need_weights=need_weights).values, inputs)
+    theirs = gradients(formula(*wide, mask)[0], wide)
+    # Gradients are sums over queries, keys and widths, so the ulps are those of the larger factors.
+    size = max(1.0, *(x.abs().max().item() for x in wide)) ** 2
+    for our, their in zip(ours, theirs, strict=True):
+        within = 16 * torch.finfo(our.dtype).eps * size
+        torch.testing.assert_close(our.double(), their, atol=within, rtol=0)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("which", ["scale", "batch", "mask gradient"])
+def test_agrees_with_torch_on(which, need_weights):
+    query, key, value = random_inputs((4, 2))
+    mask = torch.randn(3, 5, dtype=torch.float64, requires_grad=True) if which == "mask gradient" else None
+    scale = {"scale": 0.3} if which == "scale" else {}
+    if which == "batch":  # one sample's keys and one head's values serve all
+        key, value = key[:1], value[:, :1]
+    wanted = (query, key, value) if mask is None else (query, key, value, mask)
+    ours = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights, **scale).values
+    theirs = F.scaled_dot_product_attention(query, key, value, mask, **scale)
+    torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
+    for our, their in zip(gradients(ours, wanted), gradients(theirs, wanted), strict=True):
+        torch.testing.assert_close(our, their, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("mask", [None, causal_mask(3, 5), causal_mask(3, 5) & (torch.arange(5) > 2)])
+def test_gradients_of_values_and_of_weights_are_those_of_finite_differences(mask):
+    # The weights have gradients too: a loss may be put on them, and torch never computes those in one kernel.
+    def both(*inputs):
+        return tuple(scaled_dot_product_attention(*inputs, mask))
+
+    assert torch.autograd.gradcheck(both, random_inputs((1,), d_k=2, d_v=2))
+    assert torch.autograd.gradgradcheck(both, random_inputs((1,), d_k=2, d_v=2))
+
+
+def test_worked_example_of_the_document():
+    x = torch.tensor([[1, 1], [1, 0]], dtype=torch.float64)
+    query = x @ torch.tensor([[1, 1], [0, 1]], dtype=torch.float64)
+    key = x @ torch.tensor([[0, 1], [1, 1]], dtype=torch.float64)
+    value = x @ torch.eye(2, dtype=torch.float64)
+    assert query.tolist() == [[1, 2], [1, 1]]
+    assert key.tolist() == [[1, 2], [0, 1]]
+    assert value.tolist() == [[1, 1], [1, 0]]
+    trace = attention_trace(query, key, value)
+    assert trace.scores.tolist() == [[5, 2], [3, 1]]
+    torch.testing.assert_close(trace.scaled * math.sqrt(2), trace.scores)
+    # Softmax of two numbers is the logistic function of their difference: 3/√2 and 2/√2.
+    first, second = (1 / (1 + math.exp(-difference / math.sqrt(2))) for difference in (3, 2))
+    assert (round(first, 4), round(second, 4)) == (0.8930, 0.8044)
+    weights = torch.tensor([[first, 1 - first], [second, 1 - second]], dtype=torch.float64)
+    # Both values start with 1, and only the first ends with 1: the output is 1 and the first weight.
+    values = torch.tensor([[1, first], [1, second]], dtype=torch.float64)
+    output = scaled_dot_product_attention(query, key, value)
+    for got in (trace, output):
+        torch.testing.assert_close(got.weights, weights, atol=1e-15, rtol=0)
+        torch.testing.assert_close(got.values, values, atol=1e-15, rtol=0)
+
+
+def test_scale_comes_from_the_width_of_the_keys_and_not_of_the_values():
+    query, key, value = random_inputs(d_k=9, d_v=4)
+    trace = attention_trace(query, key, value)
+    torch.testing.assert_close(trace.scaled * 3, query @ key.mT)
+    torch.testing.assert_close(trace.weights, scaled_dot_product_attention(query, key, value, scale=1 / 3).weights)
+
+
+@pytest.mark.parametrize("d_k", [4, 64, 256])
+def test_scaling_brings_the_scores_of_unit_variance_inputs_back_to_unit_variance(d_k):
+    trace = attention_trace(*random_inputs((), 256, 256, d_k, 1))
+    assert 0.95 < trace.scaled.std() < 1.05
+    assert 0.95 < trace.scores.std() / math.sqrt(d_k) < 1.05
+
+
+def test_rows_of_weights_sum_to_one_and_columns_do_not():
+    weights = scaled_dot_product_attention(*random_inputs()).weights
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 3, dtype=torch.float64))
+    assert (weights.sum(-2) - 1).abs().min() > 1e-3
+    assert (weights.sum(0) - 1).abs().min() > 1e-3
+
+
+def test_order_of_the_keys_does_not_matter_and_order_of_the_queries_is_kept():
+    query, key, value = random_inputs()
+    values = scaled_dot_product_attention(query, key, value).values
+    shuffled, turned = torch.tensor([3, 0, 4, 1, 2]), torch.tensor([2, 0, 1])
+    torch.testing.assert_close(scaled_dot_product_attention(query, key[:, shuffled], value[:, shuffled]).values, values)
+    torch.testing.assert_close(scaled_dot_product_attention(query[:, turned], key, value).values, values[:, turned])
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_huge_scores_do_not_overflow(need_weights):
+    query, key = torch.tensor([[1e4]]), torch.tensor([[1e4], [-1e4], [1e4]])
+    values = scaled_dot_product_attention(query, key, torch.tensor([[1.0], [2.0], [4.0]]), need_weights=need_weights)
+    assert values.values.item() == 2.5
+
+
+def test_weights_are_those_before_dropout():
+    query, key, _ = (x.detach() for x in random_inputs((64,)))
+    plain = scaled_dot_product_attention(query, key, torch.eye(5).double().expand(64, 5, 5))
+    dropped = scaled_dot_product_attention(query, key, torch.eye(5).double().expand(64, 5, 5), dropout_p=0.25)
+    torch.testing.assert_close(dropped.weights, plain.weights)
+    # With the identity as values the output is the weights that met the values: dropped, or made up for the dropped.
+    gone = dropped.values == 0
+    torch.testing.assert_close(dropped.values, plain.weights.masked_fill(gone, 0.0) / 0.75)
+    assert 0.15 < gone.double().mean() < 0.35
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_dropout_keeps_the_average(need_weights):
+    inputs = [x.detach().float() for x in random_inputs((1,))]
+    repeated = [x.expand(4000, -1, -1) for x in inputs]
+    values = scaled_dot_product_attention(*repeated, dropout_p=0.5, need_weights=need_weights).values
+    assert values.std(0).min() > 0.1
+    torch.testing.assert_close(values.mean(0), scaled_dot_product_attention(*inputs).values[0], atol=0.15, rtol=0)
+
+
+@pytest.mark.parametrize("dropout_p", [0.0, 0.5])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("kind", ["bool", "additive"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fully_masked_query_gets_zeros_and_zero_gradients(dtype, kind, need_weights, dropout_p):
+    query, key, value = random_inputs(dtype=dtype)
+    mask = torch.ones(3, 5, dtype=torch.bool)
+    mask[1] = False
+    if kind == "additive":
+        mask = torch.zeros(3, 5, dtype=dtype).masked_fill(~mask, -math.inf)
+    output = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights, dropout_p=dropout_p)
+    assert output.values[:, 1].eq(0).all()
+    assert output.values.isfinite().all()
+    if need_weights:
+        assert output.weights[:, 1].eq(0).all()
+        torch.testing.assert_close(output.weights[:, 0].sum(-1).float(), torch.ones(2), atol=0.02, rtol=0)
+    output.values.sum().backward()
+    assert query.grad[:, 1].eq(0).all()
+    assert all(x.grad.isfinite().all() and x.grad.any() for x in (query, key, value))
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_where_no_query_may_attend_everything_is_zero(dtype, need_weights):
+    inputs = random_inputs(dtype=dtype)
+    output = scaled_dot_product_attention(*inputs, torch.tensor(False), need_weights=need_weights)
+    output.values.sum().backward()
+    assert not output.values.any()
+    assert not any(x.grad.any() for x in inputs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_masked_weights_are_exactly_zero_and_nothing_is_nan(dtype):
+    # A fill with -1e9, the usual one, does not exist in float16 and leaves a weight where all scores are low.
+    query, key, value = (50 * x.detach() for x in random_inputs(dtype=dtype))
+    mask = causal_mask(3, 5)
+    trace = attention_trace(query, key, value, mask)
+    for weights in (trace.weights, scaled_dot_product_attention(query, key, value, mask).weights):
+        assert weights[..., ~mask].eq(0).all()
+        assert not weights.isnan().any()
+    assert trace.masked[..., ~mask].eq(-math.inf).all()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_what_a_masked_key_holds_does_not_matter(need_weights):
+    query, key, value = (x.detach() for x in random_inputs())
+    mask = torch.arange(5) < 3
+    before = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights).values
+    key[:, 3:], value[:, 3:] = 1e6, -1e6
+    after = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights).values
+    torch.testing.assert_close(before, after, atol=0, rtol=0)
+    torch.testing.assert_close(
+        after, scaled_dot_product_attention(query, key[:, :3], value[:, :3]).values, atol=1e-10, rtol=0
+    )
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("position", range(4))
+def test_causal_output_does_not_depend_on_the_future(position, need_weights):
+    x = torch.randn(2, 4, 6, dtype=torch.float64, requires_grad=True)
+    values = scaled_dot_product_attention(x, x, x, causal_mask(4), need_weights=need_weights).values
+    (gradient,) = torch.autograd.grad(values[:, position].sum(), x)
+    assert gradient[:, position + 1 :].eq(0).all()
+    assert gradient[:, : position + 1].ne(0).all()
+
+
+def test_decoding_with_a_cache_gives_the_rows_of_the_whole_causal_pass():
+    query, key, value = random_inputs(query_len=5, key_len=5)
+    whole = scaled_dot_product_attention(query, key, value, causal_mask(5)).values
+    last_two = scaled_dot_product_attention(query[:, 3:], key, value, causal_mask(2, 5)).values
+    torch.testing.assert_close(last_two, whole[:, 3:])
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("kind", MASKS)
+def test_inputs_and_mask_are_not_modified(kind, need_weights, grad):
+    # Without gradients softmax overwrites the scores: those must never share memory with what was passed in.
+    mask = random_mask(kind, (2,), 3, 5, torch.float64, torch.Generator().manual_seed(1))
+    given_ = [*random_inputs(), mask]
+    before = copy.deepcopy(given_)
+    with torch.set_grad_enabled(grad):
+        scaled_dot_product_attention(*given_, need_weights=need_weights, dropout_p=0.5)
+        attention_trace(*given_)
+    for now, then in zip(given_, before, strict=True):
+        assert now is then is None or torch.equal(now, then)
+
+
+@pytest.mark.parametrize("context", [torch.enable_grad, torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("kind", MASKS)
+def test_result_is_the_same_with_and_without_weights_and_gradients(kind, context):
+    inputs = random_inputs((2, 3))
+    mask = random_mask(kind, (2, 3), 3, 5, torch.float64, torch.Generator().manual_seed(1))
+    expected_values, expected_weights = formula(*inputs, mask)
+    with context():
+        explicit = scaled_dot_product_attention(*inputs, mask)
+        fused = scaled_dot_product_attention(*inputs, mask, need_weights=False)
+    assert fused.weights is None
+    for values in (explicit.values, fused.values):
+        torch.testing.assert_close(values, expected_values, atol=1e-10, rtol=0)
+    torch.testing.assert_close(explicit.weights, expected_weights, atol=1e-10, rtol=0)
+
+
+@REPEATABLE
+@given(cases([torch.float64]))
+def test_trace_agrees_with_attention_and_its_parts_with_each_other(case):
+    query, key, value, mask = case
+    trace, output = attention_trace(query, key, value, mask), scaled_dot_product_attention(query, key, value, mask)
+    torch.testing.assert_close(trace.weights, output.weights, atol=1e-10, rtol=0)
+    torch.testing.assert_close(trace.values, output.values, atol=1e-10, rtol=0)
+    torch.testing.assert_close(trace.scores, query @ key.mT)
+    torch.testing.assert_close(trace.scaled, trace.scores / math.sqrt(query.size(-1)))
+    may_attend = trace.masked > -math.inf
+    if mask is None or mask.dtype == torch.bool:
+        torch.testing.assert_close(trace.masked[may_attend], trace.scaled[may_attend])
+        assert torch.equal(may_attend, torch.ones_like(may_attend) if mask is None else mask.expand_as(may_attend))
+    else:
+        torch.testing.assert_close(trace.masked, trace.scaled + mask)
+    torch.testing.assert_close(trace.weights, trace.masked.softmax(-1).nan_to_num(0.0), atol=1e-10, rtol=0)
+    torch.testing.assert_close(trace.values, trace.weights @ value, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_empty_axes_give_empty_or_zero_values(need_weights):
+    query, key, value = (x.detach() for x in random_inputs())
+    no_query = scaled_dot_product_attention(query[:, :0], key, value, need_weights=need_weights)
+    no_sample = scaled_dot_product_attention(query[:0], key[:0], value[:0], need_weights=need_weights)
+    no_key = scaled_dot_product_attention(query, key[:, :0], value[:, :0], need_weights=need_weights)
+    assert no_query.values.shape == (2, 0, 6)
+    assert no_sample.values.shape == (0, 3, 6)
+    assert torch.equal(no_key.values, torch.zeros(2, 3, 6, dtype=torch.float64))
+
+
+def test_inputs_that_are_not_contiguous_give_the_same():
+    query, key, value = random_inputs((2, 3))
+    turned = [x.transpose(0, 1).contiguous().transpose(0, 1) for x in (query, key, value)]
+    torch.testing.assert_close(scaled_dot_product_attention(*turned), scaled_dot_product_attention(query, key, value))
+
+
+class LargestOutput(TorchDispatchMode):
+    """Records how many elements the largest memory block holds that any operator returned."""
+
+    elements = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        blocks = [x.untyped_storage().nbytes() // x.element_size() for x in tree_leaves(out) if torch.is_tensor(x)]
+        self.elements = max(self.elements, *blocks, 0)
+        return out
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_fused_path_never_holds_a_matrix_of_all_pairs(padded):
+    length = 1024
+    inputs = random_inputs((1, 2), length, length, 8, 8, torch.float32)
+    mask = padding_mask([length - 24], length) if padded else None
+    largest = {}
+    for need_weights in (True, False):
+        with LargestOutput() as recorder:
+            scaled_dot_product_attention(*inputs, mask, need_weights=need_weights).values.sum().backward()
+        largest[need_weights] = recorder.elements
+    assert largest[True] >= 2 * length * length  # so the recorder sees such a matrix where there is one
+    assert largest[False] < length * length / 8
+
+
+@pytest.mark.parametrize("kind", ["none", "causal, lower right", "padding", "additive with -inf"])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("grad", [True, False])
+def test_compiles_as_one_graph(kind, need_weights, grad):
+    inputs = random_inputs((2, 3))
+    mask = random_mask(kind, (2, 3), 3, 5, torch.float64, torch.Generator().manual_seed(1))
+    torch._dynamo.reset()
+    compiled = torch.compile(scaled_dot_product_attention, backend="aot_eager", fullgraph=True)
+    with torch.set_grad_enabled(grad):
+        got = compiled(*inputs, mask, need_weights=need_weights)
+        expected = scaled_dot_product_attention(*inputs, mask, need_weights=need_weights)
+    torch.testing.assert_close(got.values, expected.values, atol=1e-10, rtol=0)
+    if need_weights:
+        torch.testing.assert_close(got.weights, expected.weights, atol=1e-10, rtol=0)
+    if grad:
+        for ours, theirs in zip(gradients(got.values, inputs), gradients(expected.values, inputs), strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
+
+
+COMPILER = next((name for name in ("c++", "g++", "clang++", "cl") if shutil.which(name)), None)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(COMPILER is None, reason="inductor needs a C++ compiler")
+def test_compiles_with_inductor():
+    inputs = [x.detach() for x in random_inputs((2, 3), dtype=torch.float32)]
+    torch._dynamo.reset()
+    compiled = torch.compile(scaled_dot_product_attention, fullgraph=True)
+    got, expected = compiled(*inputs, causal_mask(3, 5)), scaled_dot_product_attention(*inputs, causal_mask(3, 5))
+    torch.testing.assert_close(got.values, expected.values)
+    torch.testing.assert_close(got.weights, expected.weights)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_vmap_over_the_batch_is_the_batch(need_weights, grad):
+    inputs = random_inputs((7,))
+
+    def one(*sample):
+        return scaled_dot_product_attention(*sample, causal_mask(3, 5), need_weights=need_weights).values
+
+    with torch.set_grad_enabled(grad):
+        torch.testing.assert_close(torch.func.vmap(one)(*inputs), one(*inputs), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_functional_gradients_agree_with_backward(need_weights):
+    inputs = random_inputs()
+
+    def total(*given_):
+        return scaled_dot_product_attention(*given_, causal_mask(3, 5), need_weights=need_weights).values.sin().sum()
+
+    functional = torch.func.grad(total, argnums=(0, 1, 2))(*(x.detach() for x in inputs))
+    for ours, theirs in zip(functional, torch.autograd.grad(total(*inputs), inputs), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    # Forward mode sees through the softmax that overwrites its input, too.
+    tangent = torch.randn_like(inputs[0])
+    with torch.no_grad():
+        slope = torch.func.jvp(lambda query: total(query, *inputs[1:]), (inputs[0],), (tangent,))[1]
+    torch.testing.assert_close(slope, (functional[0] * tangent).sum())
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_autocast_lowers_the_precision_and_changes_nothing_else(need_weights, grad):
+    inputs = random_inputs(dtype=torch.float32)
+    mask = causal_mask(3, 5)
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.set_grad_enabled(grad):
+        values, weights = scaled_dot_product_attention(*inputs, mask, need_weights=need_weights)
+    expected = scaled_dot_product_attention(*inputs, mask)
+    assert values.dtype == torch.bfloat16
+    torch.testing.assert_close(values.float(), expected.values, atol=0.05, rtol=0)
+    if need_weights:
+        torch.testing.assert_close(weights.float(), expected.weights, atol=0.02, rtol=0)
+        assert weights[..., ~mask].eq(0).all()
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_meta_tensors_give_shapes_without_numbers(need_weights, grad):
+    inputs = (x.to("meta") for x in random_inputs())
+    with torch.set_grad_enabled(grad):
+        values, weights = scaled_dot_product_attention(*inputs, causal_mask(3, 5), need_weights=need_weights)
+    assert (values.device.type, values.shape) == ("meta", (2, 3, 6))
+    assert weights is None or weights.shape == (2, 3, 5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_other_devices_give_the_same_and_take_a_mask_from_the_cpu(device, need_weights):
+    inputs = random_inputs((2, 3), dtype=torch.float32)
+    moved = (x.to(device) for x in inputs)
+    got = scaled_dot_product_attention(*moved, causal_mask(3, 5), need_weights=need_weights).values
+    expected = scaled_dot_product_attention(*inputs, causal_mask(3, 5)).values
+    assert got.device.type == device
+    torch.testing.assert_close(got.cpu(), expected, atol=1e-4, rtol=0)
+
+
+def test_output_can_be_copied_and_pickled():
+    output = AttentionOutput(*(x.detach() for x in scaled_dot_product_attention(*random_inputs())))
+    for again in (copy.deepcopy(output), pickle.loads(pickle.dumps(output))):
+        assert type(again) is AttentionOutput
+        torch.testing.assert_close(again, output, atol=0, rtol=0)
+
+
+def shaped(*shapes, dtype=torch.float32):
+    return [torch.zeros(shape, dtype=dtype) for shape in shapes]
+
+
+Q, K, V = shaped((2, 3, 4), (2, 5, 4), (2, 5, 6))
+
+
+@pytest.mark.parametrize("attend", [scaled_dot_product_attention, attention_trace])
+@pytest.mark.parametrize(
+    ("inputs", "error", "message"),
+    [
+        (shaped((4,), (5, 4), (5, 6)), ValueError, r"query must have shape \(\.\.\., length, width\), got \(4,\)"),
+        (shaped((3, 4), (), (5, 6)), ValueError, r"key must have shape \(\.\.\., length, width\), got \(\)"),
+        (shaped((3, 4), (5, 4), (5,)), ValueError, r"value must have shape \(\.\.\., length, width\), got \(5,\)"),
+        (shaped((3, 4), (5, 7), (5, 6)), ValueError, r"same width d_k of at least 1, got 4 and 7"),
+        (shaped((3, 0), (5, 0), (5, 6)), ValueError, r"same width d_k of at least 1, got 0 and 0"),
+        (shaped((3, 4), (5, 4), (7, 6)), ValueError, r"same length S, got 5 and 7"),
+        (
+            shaped((2, 3, 4), (7, 5, 4), (7, 5, 6)),
+            ValueError,
+            r"broadcastable, got query \(2, 3, 4\), key \(7, 5, 4\), value \(7, 5, 6\)",
+        ),
+        (shaped((3, 4), (5, 4), (5, 6), dtype=torch.int64), TypeError, "one floating dtype .*torch.int64"),
+        (shaped((3, 4), (5, 4), (5, 6), dtype=torch.bool), TypeError, "one floating dtype .*torch.bool"),
+        (shaped((3, 4), (5, 4), (5, 6), dtype=torch.complex64), TypeError, "one floating dtype .*torch.complex64"),
+        ([Q.double(), K, V], TypeError, "got torch.float64, torch.float32, torch.float32"),
+        ([Q, K, V.half()], TypeError, "got torch.float32, torch.float32, torch.float16"),
+        ([Q.numpy(), K, V], TypeError, "query must be a torch.Tensor, got ndarray"),
+        ([Q, K.tolist(), V], TypeError, "key must be a torch.Tensor, got list"),
+        ([Q, K, None], TypeError, "value must be a torch.Tensor, got NoneType"),
+        ([Q, K.to("meta"), V], ValueError, "on one device, got cpu, meta, cpu"),
+    ],
+)
+def test_wrong_inputs_are_refused_by_their_values(attend, inputs, error, message):
+    with pytest.raises(error, match=message):
+        attend(*inputs)
+
+
+@pytest.mark.parametrize("attend", [scaled_dot_product_attention, attention_trace])
+@pytest.mark.parametrize(
+    ("mask", "error", "message"),
+    [
+        (torch.ones(3, 5, dtype=torch.int64), TypeError, "True = may attend.*got torch.int64"),
+        (torch.ones(3, 5, dtype=torch.uint8), TypeError, "True = may attend.*got torch.uint8"),
+        (torch.ones(3, 5, dtype=torch.complex64), TypeError, "True = may attend.*got torch.complex64"),
+        ([[True] * 5] * 3, TypeError, "mask must be a torch.Tensor or None, got list"),
+        (torch.ones(3, 5).bool().numpy(), TypeError, "mask must be a torch.Tensor or None, got ndarray"),
+        (True, TypeError, "mask must be a torch.Tensor or None, got bool"),
+        (torch.ones(5, 3).bool(), ValueError, r"shape \(5, 3\) does not fit scores of shape \(2, 3, 5\)"),
+        (torch.ones(8, 8).bool(), ValueError, r"shape \(8, 8\) does not fit scores of shape \(2, 3, 5\)"),
+        (torch.ones(4).bool(), ValueError, r"shape \(4,\) does not fit scores of shape \(2, 3, 5\)"),
+        (torch.ones(3, 3, 5).bool(), ValueError, r"shape \(3, 3, 5\) does not fit scores of shape \(2, 3, 5\)"),
+        # Longer than the scores: broadcasting it would add an axis to the output.
+        (torch.ones(1, 2, 3, 5).bool(), ValueError, r"shape \(1, 2, 3, 5\) does not fit scores of shape \(2, 3, 5\)"),
+        (padding_mask([5, 4]), ValueError, r"shape \(2, 1, 1, 5\) does not fit scores of shape \(2, 3, 5\)"),
+    ],
+)
+def test_wrong_masks_are_refused_by_their_values(attend, mask, error, message):
+    with pytest.raises(error, match=message):
+        attend(Q, K, V, mask)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("scale", [math.nan, math.inf, -math.inf, "x", True, torch.tensor(0.5)], ids=str)
+def test_wrong_scale_is_refused_by_its_value(scale, need_weights):
+    with pytest.raises(ValueError, match="scale must be a finite number, got ") as caught:
+        scaled_dot_product_attention(Q, K, V, scale=scale, need_weights=need_weights)
+    assert repr(scale) in str(caught.value)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dropout_p", [1.0, 1, -0.1, 1.5, math.nan, True, "0.1", None], ids=str)
+def test_wrong_dropout_is_refused_by_its_value(dropout_p, need_weights):
+    with pytest.raises(ValueError, match="dropout_p must be at least 0 and less than 1, got ") as caught:
+        scaled_dot_product_attention(Q, K, V, dropout_p=dropout_p, need_weights=need_weights)
+    assert repr(dropout_p) in str(caught.value)

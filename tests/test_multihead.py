@@ -1,0 +1,600 @@
+"""Several heads: against torch's layer, and the reshaping in which most mistakes are made."""
+
+import copy
+import io
+import math
+import pickle
+import shutil
+
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from attn_core import MultiHeadAttention, attention_trace, causal_mask, merge_heads, padding_mask, split_heads
+
+pytestmark = [
+    # torch's own: of torch.compile, and of torch.func.vmap over a fused kernel that it can only call in a loop.
+    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
+]
+# The same examples in every run, and no time limit: the first call of a kernel is slow.
+REPEATABLE = settings(derandomize=True, deadline=None, max_examples=60, database=None)
+DEVICES = [
+    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")),
+    pytest.param("mps", marks=pytest.mark.skipif(not torch.backends.mps.is_available(), reason="no MPS device")),
+]
+COMPILER = next((name for name in ("c++", "g++", "clang++", "cl") if shutil.which(name)), None)
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_in_every_run():
+    torch.manual_seed(0)
+
+
+def randomised(layer):
+    """The layer with no parameter left at zero, such as the biases that start there."""
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.normal_(0, 0.4)
+    return layer
+
+
+def close(got, expected, within=1e-10):
+    torch.testing.assert_close(got, expected, atol=within, rtol=0)
+
+
+def gradients(values, wanted):
+    """Of a sum in which each number of the output has another weight."""
+    upstream = torch.linspace(-1, 1, values.numel(), dtype=torch.float64).view(values.shape).to(values.dtype)
+    return torch.autograd.grad(values, wanted, upstream, materialize_grads=True)
+
+
+def as_torch(tensors, batch_first):
+    return tensors if batch_first else [x.transpose(0, 1) for x in tensors]
+
+
+def test_split_gives_each_head_its_columns_of_every_token():
+    heads = split_heads(torch.arange(8).view(1, 2, 4), 2)
+    assert heads.tolist() == [[[[0, 1], [4, 5]], [[2, 3], [6, 7]]]]
+
+
+def test_view_alone_has_the_right_shape_and_mixes_the_tokens():
+    x = torch.arange(8).view(1, 2, 4)
+    wrong = x.view(1, 2, 2, 2)
+    assert wrong.shape == split_heads(x, 2).shape
+    assert wrong[0, 0].tolist() == [[0, 1], [2, 3]]  # head 0 holds the whole of token 0 and nothing of token 1
+
+
+@pytest.mark.parametrize(("length", "width", "num_heads"), [(1, 1, 1), (3, 8, 1), (3, 8, 2), (3, 8, 8), (8, 6, 3)])
+def test_merge_is_the_inverse_of_split(length, width, num_heads):
+    x = torch.randn(2, length, width)
+    heads = split_heads(x, num_heads)
+    assert heads.shape == (2, num_heads, length, width // num_heads)
+    assert torch.equal(merge_heads(heads), x)
+    assert torch.equal(split_heads(merge_heads(heads), num_heads), heads)
+
+
+def test_changing_a_token_leaves_the_other_tokens_in_every_head_alone():
+    x = torch.randn(1, 2, 8)
+    changed = x.clone()
+    changed[:, 1] += 1
+    before, after = split_heads(x, 4), split_heads(changed, 4)
+    assert torch.equal(before[:, :, 0], after[:, :, 0])
+    assert before[:, :, 1].ne(after[:, :, 1]).all()
+
+
+def test_split_is_a_view_and_copes_with_any_layout():
+    x = torch.randn(2, 3, 8)
+    assert split_heads(x, 2).data_ptr() == x.data_ptr()
+    turned = x.transpose(0, 1).contiguous().transpose(0, 1)
+    assert torch.equal(split_heads(turned, 2), split_heads(x, 2))
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 8), (2, 0, 8)])
+def test_nothing_in_gives_nothing_out(shape):
+    assert torch.equal(merge_heads(split_heads(torch.zeros(shape), 2)), torch.zeros(shape))
+    for need_weights in (True, False):
+        assert MultiHeadAttention(8, 2)(torch.zeros(shape), need_weights=need_weights).values.shape == shape
+
+
+def test_worked_example_of_the_document_as_a_layer():
+    layer = MultiHeadAttention(2, 1, bias=False, out_proj=False).double()
+    # A linear layer stores its matrix transposed: the document multiplies x W, torch x Wᵀ.
+    matrices = [[[1, 1], [0, 1]], [[0, 1], [1, 1]], [[1, 0], [0, 1]]]
+    stacked = torch.cat([torch.tensor(matrix, dtype=torch.float64).T for matrix in matrices])
+    layer.load_state_dict({"qkv_proj.weight": stacked})
+    values, weights = layer(torch.tensor([[[1, 1], [1, 0]]], dtype=torch.float64), need_weights=True)
+    first, second = (1 / (1 + math.exp(-difference / math.sqrt(2))) for difference in (3, 2))
+    close(weights[0, 0], torch.tensor([[first, 1 - first], [second, 1 - second]], dtype=torch.float64), 1e-15)
+    close(values[0], torch.tensor([[1, first], [1, second]], dtype=torch.float64), 1e-15)
+
+
+def test_scores_are_divided_by_the_width_of_a_head_and_not_of_the_layer():
+    layer = MultiHeadAttention(512, 8)
+    assert layer.head_dim == 64
+    q, k, v = (split_heads(x, 8) for x in layer.qkv_proj(torch.randn(1, 3, 512)).chunk(3, dim=-1))
+    trace = attention_trace(q, k, v)
+    torch.testing.assert_close(trace.scaled * 8, q @ k.mT)  # 22.6 would be the root of 512
+
+
+@pytest.mark.parametrize("embed_dim", [6, 64])
+def test_more_heads_change_the_maps_and_not_the_number_of_parameters(embed_dim):
+    counts = {sum(p.numel() for p in MultiHeadAttention(embed_dim, heads).parameters()) for heads in (1, 2)}
+    assert counts == {4 * embed_dim * (embed_dim + 1)}
+    weights = MultiHeadAttention(embed_dim, 2)(torch.randn(1, 5, embed_dim), need_weights=True).weights
+    assert (weights[:, 0] - weights[:, 1]).abs().max() > 0.01
+
+
+@st.composite
+def layers(draw):
+    """torch's layer of any size, with everything random, and the inputs for it."""
+    head_dim, num_heads, batch, query_len = (draw(st.integers(1, 4)) for _ in range(4))
+    same = draw(st.sampled_from(["query only", "value is key", "all three"]))
+    key_len = query_len if same == "query only" else draw(st.integers(1, 5))
+    batch_first, bias = draw(st.booleans()), draw(st.booleans())
+    kind = draw(st.sampled_from(["none", "causal", "padding", "causal and padding", "per head", "additive"]))
+    torch.manual_seed(draw(st.integers(0, 999)))
+    width = head_dim * num_heads
+    layer = nn.MultiheadAttention(width, num_heads, bias=bias, batch_first=batch_first, dtype=torch.float64)
+    lengths = [query_len] + [key_len] * {"query only": 0, "value is key": 1, "all three": 2}[same]
+    inputs = [torch.randn(batch, length, width, dtype=torch.float64, requires_grad=True) for length in lengths]
+    return randomised(layer), inputs, *masks(kind, batch, num_heads, query_len, key_len)
+
+
+def masks(kind, batch, num_heads, query_len, key_len):
+    """A mask for our layer, and the same as arguments of torch's, where a bool mask says True = blocked."""
+    # Every query sees the first key: where one sees none, torch's layer gives NaN.
+    causal = causal_mask(query_len, key_len, align="upper_left")
+    lengths = torch.randint(1, key_len + 1, (batch,))
+    padding = padding_mask(lengths, key_len)
+    per_head = torch.rand(batch, num_heads, query_len, key_len) < 0.6
+    per_head[..., 0] = True
+    added = torch.randn(query_len, key_len, dtype=torch.float64)
+    return {
+        "none": (None, {}),
+        "causal": (causal, {"attn_mask": ~causal}),
+        "padding": (padding, {"key_padding_mask": ~padding[:, 0, 0]}),
+        "causal and padding": (causal & padding, {"attn_mask": ~causal, "key_padding_mask": ~padding[:, 0, 0]}),
+        "per head": (per_head, {"attn_mask": ~per_head.flatten(0, 1)}),
+        "additive": (added, {"attn_mask": added}),
+    }[kind]
+
+
+@REPEATABLE
+@given(layers(), st.booleans())
+def test_agrees_with_the_layer_of_torch_forward_and_backward(case, need_weights):
+    theirs, inputs, mask, their_masks = case
+    ours = MultiHeadAttention.from_torch(theirs)
+    values, weights = ours(*inputs, mask=mask, need_weights=need_weights)
+    three = [inputs[0], inputs[min(1, len(inputs) - 1)], inputs[-1]]
+    expected, expected_weights = theirs(
+        *as_torch(three, theirs.batch_first), **their_masks, need_weights=need_weights, average_attn_weights=False
+    )
+    expected = as_torch([expected], theirs.batch_first)[0]
+    close(values, expected)
+    if need_weights:
+        close(weights, expected_weights)
+    names = dict(theirs.named_parameters())
+    ours_wanted = [*inputs, ours.qkv_proj.weight, ours.out_proj.weight]
+    theirs_wanted = [*inputs, names["in_proj_weight"], names["out_proj.weight"]]
+    if "in_proj_bias" in names:
+        ours_wanted += [ours.qkv_proj.bias, ours.out_proj.bias]
+        theirs_wanted += [names["in_proj_bias"], names["out_proj.bias"]]
+    for our, their in zip(gradients(values, ours_wanted), gradients(expected, theirs_wanted), strict=True):
+        close(our, their)
+
+
+@REPEATABLE
+@given(layers())
+def test_to_torch_and_back_changes_no_bit(case):
+    theirs, inputs, mask, their_masks = case
+    ours = MultiHeadAttention.from_torch(theirs)
+    again = ours.to_torch()
+    assert again.batch_first
+    for name, tensor in theirs.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor)
+    back = MultiHeadAttention.from_torch(again)
+    assert all(torch.equal(back.state_dict()[name], tensor) for name, tensor in ours.state_dict().items())
+    three = [inputs[0], inputs[min(1, len(inputs) - 1)], inputs[-1]]
+    close(again(*three, **their_masks)[0], ours(*inputs, mask=mask).values)
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_conversion_keeps_dtype_dropout_and_mode_and_copies_the_weights(dtype, training):
+    theirs = randomised(nn.MultiheadAttention(8, 2, dropout=0.25, dtype=dtype)).train(training)
+    ours = MultiHeadAttention.from_torch(theirs)
+    back = ours.to_torch()
+    assert ours.dropout == back.dropout == 0.25
+    assert ours.training == back.training == training
+    assert {p.dtype for layer in (ours, back) for p in layer.parameters()} == {dtype}
+    before = theirs.in_proj_weight.clone()
+    nn.init.zeros_(ours.qkv_proj.weight)
+    assert torch.equal(theirs.in_proj_weight, before)
+    assert torch.equal(back.in_proj_weight, before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kdim": 6}, "embed_dim 8, kdim 6, vdim 8"),
+        ({"vdim": 6}, "embed_dim 8, kdim 8, vdim 6"),
+        ({"add_bias_kv": True}, "add_bias_kv=True is not supported: it appends"),
+        ({"add_zero_attn": True}, "add_zero_attn=True is not supported: it appends"),
+    ],
+)
+def test_from_torch_refuses_what_it_cannot_represent_with_the_reason(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention.from_torch(nn.MultiheadAttention(8, 2, **arguments))
+
+
+@pytest.mark.parametrize("module", [nn.Linear(8, 8), MultiHeadAttention(8, 2), None, {}])
+def test_from_torch_refuses_what_is_not_the_layer_of_torch(module):
+    with pytest.raises(TypeError, match=f"expected a torch.nn.MultiheadAttention, got {type(module).__name__}"):
+        MultiHeadAttention.from_torch(module)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_kv_heads": 2}, "no shared key/value heads: num_kv_heads is 2, num_heads 4"),
+        ({"num_kv_heads": 1}, "no shared key/value heads: num_kv_heads is 1, num_heads 4"),
+        ({"out_proj": False}, "always has an output projection, this layer has none"),
+    ],
+)
+def test_to_torch_refuses_what_torch_cannot_represent_with_the_reason(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(8, 4, **arguments).to_torch()
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("cross", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 3, 6])
+def test_shared_heads_agree_with_grouped_attention_of_torch(num_kv_heads, bias, cross, need_weights, masked):
+    layer = randomised(MultiHeadAttention(12, 6, num_kv_heads=num_kv_heads, bias=bias).double())
+    query = torch.randn(2, 3, 12, dtype=torch.float64)
+    key = torch.randn(2, 5, 12, dtype=torch.float64) if cross else query
+    mask = causal_mask(3, key.size(1)) if masked else None
+    rows = [12, num_kv_heads * 2, num_kv_heads * 2]
+    assert layer.qkv_proj.out_features == sum(rows)
+    q = layer.qkv_proj(query).split(rows, dim=-1)[0]
+    _, k, v = layer.qkv_proj(key).split(rows, dim=-1)
+    q, k, v = (split_heads(x, x.size(-1) // 2) for x in (q, k, v))
+    expected = layer.out_proj(merge_heads(F.scaled_dot_product_attention(q, k, v, mask, enable_gqa=True)))
+    got = layer(query, key, mask=mask, need_weights=need_weights).values
+    close(got, expected)
+    wanted = list(layer.parameters())
+    for our, their in zip(gradients(got, wanted), gradients(expected, wanted), strict=True):
+        close(our, their)
+
+
+def test_heads_of_one_group_share_their_keys():
+    layer = MultiHeadAttention(8, 4, num_kv_heads=2)
+    with torch.no_grad():  # one query projection for all heads: what is left to differ are the keys
+        layer.qkv_proj.weight[2:8] = layer.qkv_proj.weight[:2].repeat(3, 1)
+    weights = layer(torch.randn(1, 5, 8), need_weights=True).weights
+    assert torch.equal(weights[:, 0], weights[:, 1])
+    assert torch.equal(weights[:, 2], weights[:, 3])
+    assert not torch.allclose(weights[:, 0], weights[:, 2])
+
+
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 4])
+def test_self_attention_is_cross_attention_with_oneself(num_kv_heads):
+    layer = randomised(MultiHeadAttention(8, 4, num_kv_heads=num_kv_heads).double())
+    x = torch.randn(2, 5, 8, dtype=torch.float64)
+    # A copy takes the path of three projections, the tensor itself that of one.
+    for inputs in ((x, x), (x, x, x), (x, x.clone()), (x, x.clone(), x.clone()), (x, x, x.clone())):
+        close(layer(*inputs, need_weights=True), layer(x, need_weights=True))
+
+
+@pytest.mark.parametrize("kind", ["(L, S)", "(H, L, S)", "(B, 1, 1, S)", "(B, H, L, S)", "additive"])
+def test_result_does_not_depend_on_whether_weights_are_asked_for(kind):
+    layer = randomised(MultiHeadAttention(8, 4).double())
+    shape = {"(L, S)": (3, 5), "(H, L, S)": (4, 3, 5), "(B, 1, 1, S)": (2, 1, 1, 5)}.get(kind, (2, 4, 3, 5))
+    mask = torch.randn(shape).double() if kind == "additive" else torch.rand(shape) < 0.5
+    inputs = torch.randn(2, 3, 8, dtype=torch.float64), torch.randn(2, 5, 8, dtype=torch.float64)
+    with_weights, without = layer(*inputs, mask=mask, need_weights=True), layer(*inputs, mask=mask)
+    assert without.weights is None
+    assert with_weights.weights.shape == (2, 4, 3, 5)
+    close(with_weights.values, without.values)
+    if kind != "additive":
+        assert with_weights.weights[~mask.expand(2, 4, 3, 5)].eq(0).all()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_dropout_acts_in_training_only(need_weights):
+    layer, x = MultiHeadAttention(8, 2, dropout=0.5), torch.randn(2, 5, 8)
+    trained = [layer(x, need_weights=need_weights) for _ in range(2)]
+    assert not torch.equal(trained[0].values, trained[1].values)
+    layer.eval()
+    first, second = (layer(x, need_weights=need_weights) for _ in range(2))
+    assert torch.equal(first.values, second.values)
+    if need_weights:  # weights are those before dropout
+        torch.testing.assert_close(trained[0].weights, first.weights)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("position", range(4))
+def test_causal_layer_does_not_depend_on_the_future(position, need_weights):
+    layer = MultiHeadAttention(8, 2)
+    x = torch.randn(1, 4, 8, requires_grad=True)
+    values = layer(x, mask=causal_mask(4), need_weights=need_weights).values
+    (gradient,) = torch.autograd.grad(values[:, position].sum(), x)
+    assert gradient[:, position + 1 :].eq(0).all()
+    assert gradient[:, : position + 1].ne(0).all()
+
+
+def test_order_of_the_tokens_is_not_seen():
+    layer, x, shuffled = MultiHeadAttention(8, 2), torch.randn(1, 5, 8), torch.tensor([3, 0, 4, 1, 2])
+    torch.testing.assert_close(layer(x[:, shuffled]).values, layer(x).values[:, shuffled])
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("grad", [True, False])
+def test_inputs_parameters_and_mask_are_not_modified(grad, need_weights):
+    layer = MultiHeadAttention(8, 2)
+    kept = [torch.randn(2, 3, 8), torch.randn(2, 5, 8), causal_mask(3, 5), *layer.parameters()]
+    before = copy.deepcopy(kept)
+    with torch.set_grad_enabled(grad):
+        layer(kept[0], kept[1], mask=kept[2], need_weights=need_weights)
+    assert all(torch.equal(now, then) for now, then in zip(kept, before, strict=True))
+
+
+def test_starts_as_the_layer_of_torch_does():
+    ours, theirs = MultiHeadAttention(64, 2), nn.MultiheadAttention(64, 2)
+    for our, their in ((ours.qkv_proj.weight, theirs.in_proj_weight), (ours.out_proj.weight, theirs.out_proj.weight)):
+        # Both uniform between the same bounds.
+        assert our.abs().max().item() == pytest.approx(their.abs().max().item(), rel=0.01)
+        assert our.std().item() == pytest.approx(their.std().item(), rel=0.05)
+    for bias in (ours.qkv_proj.bias, ours.out_proj.bias, theirs.in_proj_bias, theirs.out_proj.bias):
+        assert not bias.any()
+
+
+def test_one_layer_learns_which_token_to_look_at():
+    # The answer is the token that the first one points to by its number: it needs attention by content.
+    layer = MultiHeadAttention(16, 2)
+    optimiser = torch.optim.Adam(layer.parameters(), lr=0.05)
+    losses = []
+    for _ in range(60):
+        content, pointer = torch.randn(32, 5, 8), torch.randint(5, (32,))
+        places = torch.eye(5, 8).expand(32, 5, 8)
+        asked = torch.cat([torch.zeros(32, 1, 8), torch.eye(8)[pointer][:, None]], dim=-1)
+        target = content[torch.arange(32), pointer]
+        output = layer(asked, torch.cat([content, places], dim=-1)).values[:, 0, :8]
+        loss = F.mse_loss(output, target)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[0] > 0.8
+    assert sum(losses[-10:]) / 10 < 0.1
+
+
+@pytest.mark.parametrize("arguments", [{}, {"num_kv_heads": 2}, {"bias": False}, {"out_proj": False}])
+def test_layer_can_be_saved_copied_and_pickled(arguments):
+    layer, x = randomised(MultiHeadAttention(8, 4, dropout=0.1, **arguments)).eval(), torch.randn(2, 3, 8)
+    saved = io.BytesIO()
+    torch.save(layer.state_dict(), saved)
+    saved.seek(0)
+    loaded = MultiHeadAttention(8, 4, **arguments).eval()
+    loaded.load_state_dict(torch.load(saved, weights_only=True))
+    for again in (loaded, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(again(x).values, layer(x).values)
+
+
+def test_layer_says_its_sizes():
+    assert "embed_dim=8, num_heads=4, num_kv_heads=2" in repr(MultiHeadAttention(8, 4, num_kv_heads=2))
+
+
+@pytest.mark.parametrize("num_kv_heads", [1, 4])
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_layer_compiles_as_one_graph(need_weights, num_kv_heads):
+    layer = MultiHeadAttention(8, 4, num_kv_heads=num_kv_heads).double()
+    torch._dynamo.reset()
+    compiled = torch.compile(layer, backend="aot_eager", fullgraph=True)
+    x, mask = torch.randn(2, 5, 8, dtype=torch.float64), causal_mask(5)
+    got, expected = (f(x, mask=mask, need_weights=need_weights) for f in (compiled, layer))
+    close(got.values, expected.values)
+    wanted = list(layer.parameters())
+    for ours, theirs in zip(gradients(got.values, wanted), gradients(expected.values, wanted), strict=True):
+        close(ours, theirs)
+
+
+def test_layer_and_its_causal_mask_compile_for_any_length():
+    layer = MultiHeadAttention(8, 2)
+    torch._dynamo.reset()
+    compiled = torch.compile(
+        lambda x: layer(x, mask=causal_mask(x.size(1))).values, backend="aot_eager", fullgraph=True, dynamic=True
+    )
+    for length in (4, 5, 9):
+        x = torch.randn(2, length, 8)
+        torch.testing.assert_close(compiled(x), layer(x, mask=causal_mask(length)).values)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(COMPILER is None, reason="inductor needs a C++ compiler")
+def test_layer_compiles_with_inductor():
+    layer, x = MultiHeadAttention(8, 2).eval(), torch.randn(2, 5, 8)
+    torch._dynamo.reset()
+    with torch.no_grad():
+        got = torch.compile(layer, fullgraph=True)(x, mask=causal_mask(5), need_weights=True)
+        expected = layer(x, mask=causal_mask(5), need_weights=True)
+    torch.testing.assert_close(got.values, expected.values)
+    torch.testing.assert_close(got.weights, expected.weights)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("num_kv_heads", [1, 2])
+def test_layer_can_be_exported_with_a_length_that_is_left_open(num_kv_heads, need_weights, masked):
+    layer = MultiHeadAttention(8, 2, num_kv_heads=num_kv_heads).eval()
+    length = torch.export.Dim("length", min=2, max=64)
+    arguments = {"need_weights": need_weights}
+    shapes = {"query": {1: length}, "need_weights": None}
+    if masked:
+        arguments["mask"], shapes["mask"] = causal_mask(5), {0: length, 1: length}
+    program = torch.export.export(layer, (torch.randn(2, 5, 8),), arguments, dynamic_shapes=shapes)
+    for now in (5, 7, 12):
+        x = torch.randn(2, now, 8)
+        if masked:
+            arguments["mask"] = causal_mask(now)
+        got, expected = program.module()(x, **arguments), layer(x, **arguments)
+        torch.testing.assert_close(got.values, expected.values)
+        if need_weights:
+            torch.testing.assert_close(got.weights, expected.weights)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_gradients_of_each_sample_through_vmap_and_grad(need_weights):
+    layer, x = MultiHeadAttention(8, 2).double(), torch.randn(4, 5, 8, dtype=torch.float64)
+
+    def loss(parameters, sample):
+        arguments = {"mask": causal_mask(5), "need_weights": need_weights}
+        return torch.func.functional_call(layer, parameters, (sample[None],), arguments).values.sin().sum()
+
+    parameters = {name: p.detach() for name, p in layer.named_parameters()}
+    per_sample = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(parameters, x)
+    for index, sample in enumerate(x):
+        expected = torch.autograd.grad(loss(dict(layer.named_parameters()), sample), list(layer.parameters()))
+        for name, gradient in zip(parameters, expected, strict=True):
+            close(per_sample[name][index], gradient)
+
+
+@pytest.mark.parametrize("cross", [True, False])
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_layer_works_under_autocast_with_inputs_of_either_dtype(dtype, need_weights, grad, cross):
+    layer = MultiHeadAttention(8, 2)
+    inputs = [torch.randn(2, 5, 8) for _ in range(1 + cross)]
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.set_grad_enabled(grad):
+        values = layer(*(x.to(dtype) for x in inputs), mask=causal_mask(5), need_weights=need_weights).values
+    assert values.dtype == torch.bfloat16
+    torch.testing.assert_close(values.float(), layer(*inputs, mask=causal_mask(5)).values, atol=0.05, rtol=0)
+    if grad:
+        values.float().sum().backward()
+        assert all(p.grad.dtype == torch.float32 and p.grad.isfinite().all() for p in layer.parameters())
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_layer_in_half_precision_stays_near_float64_and_finite(dtype, need_weights):
+    layer, x, mask = MultiHeadAttention(8, 2).to(dtype), torch.randn(2, 5, 8, dtype=dtype), padding_mask([3, 0], 5)
+    values = layer(x, mask=mask, need_weights=need_weights).values
+    values.sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+    expected = copy.deepcopy(layer).double()(x.double(), mask=mask).values
+    close(values.double(), expected, 16 * torch.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_other_devices_give_the_same(device, need_weights):
+    layer, x = MultiHeadAttention(8, 2), torch.randn(2, 5, 8)
+    expected = layer(x, mask=causal_mask(5)).values
+    got = copy.deepcopy(layer).to(device)(x.to(device), mask=causal_mask(5), need_weights=need_weights).values
+    torch.testing.assert_close(got.cpu(), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+def test_layer_on_meta_gives_shapes_without_numbers(grad):
+    with torch.set_grad_enabled(grad):
+        values, weights = MultiHeadAttention(8, 2).to("meta")(torch.zeros(2, 5, 8, device="meta"), need_weights=True)
+    assert (values.shape, weights.shape) == ((2, 5, 8), (2, 2, 5, 5))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "arguments", "message"),
+    [
+        ((8, 0), {}, "num_heads must be a positive integer, got 0"),
+        ((8, -2), {}, "num_heads must be a positive integer, got -2"),
+        ((8, True), {}, "num_heads must be a positive integer, got True"),
+        ((8, 2.0), {}, "num_heads must be a positive integer, got 2.0"),
+        ((8, "2"), {}, "num_heads must be a positive integer, got '2'"),
+        ((8, None), {}, "num_heads must be a positive integer, got None"),
+        ((0, 4), {}, "embed_dim must be a positive integer, got 0"),
+        ((-8, 4), {}, "embed_dim must be a positive integer, got -8"),
+        ((8.0, 4), {}, "embed_dim must be a positive integer, got 8.0"),
+        ((4, 8), {}, "num_heads must divide embed_dim, got 8 heads and embed_dim 4"),
+        ((8, 3), {}, "num_heads must divide embed_dim, got 3 heads and embed_dim 8"),
+        ((8, 4), {"num_kv_heads": 3}, "num_kv_heads must divide num_heads, got 3 and 4 heads"),
+        ((8, 4), {"num_kv_heads": 8}, "num_kv_heads must divide num_heads, got 8 and 4 heads"),
+        ((8, 4), {"num_kv_heads": 0}, "num_kv_heads must be a positive integer, got 0"),
+        ((8, 4), {"num_kv_heads": 2.0}, "num_kv_heads must be a positive integer, got 2.0"),
+        ((8, 4), {"num_kv_heads": True}, "num_kv_heads must be a positive integer, got True"),
+        ((8, 4), {"dropout": 1.0}, "dropout must be at least 0 and less than 1, got 1.0"),
+        ((8, 4), {"dropout": -0.1}, "dropout must be at least 0 and less than 1, got -0.1"),
+        ((8, 4), {"dropout": math.nan}, "dropout must be at least 0 and less than 1, got nan"),
+        ((8, 4), {"dropout": "0.1"}, "dropout must be at least 0 and less than 1, got '0.1'"),
+        ((8, 4), {"dropout": None}, "dropout must be at least 0 and less than 1, got None"),
+    ],
+)
+def test_wrong_sizes_are_refused_by_their_values(sizes, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MultiHeadAttention(*sizes, **arguments)
+
+
+X = torch.zeros(2, 3, 8)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "arguments", "error", "message"),
+    [
+        ((X[0],), {}, ValueError, r"query must have shape \(batch, length, 8\), got \(3, 8\)"),
+        ((X[None],), {}, ValueError, r"query must have shape \(batch, length, 8\), got \(1, 2, 3, 8\)"),
+        ((X[..., :6],), {}, ValueError, r"query must have shape \(batch, length, 8\), got \(2, 3, 6\)"),
+        ((X, X[0]), {}, ValueError, r"key must have shape \(batch, length, 8\), got \(3, 8\)"),
+        ((X, X[..., :6]), {}, ValueError, r"key must have shape \(batch, length, 8\), got \(2, 3, 6\)"),
+        ((X, X, X[..., :6]), {}, ValueError, r"value must have shape \(batch, length, 8\), got \(2, 3, 6\)"),
+        ((X, X[:1]), {}, ValueError, "query and key must share one batch size, got 2 and 1"),
+        ((X, X, X[:1]), {}, ValueError, "query and value must share one batch size, got 2 and 1"),
+        ((X, X, X[:, :2]), {}, ValueError, "same length S, got 3 and 2"),
+        ((X,), {"value": X}, ValueError, "a value needs a key: pass both, or neither"),
+        ((X.long(),), {}, TypeError, "query must have the dtype of this layer, torch.float32, got torch.int64"),
+        ((X.double(),), {}, TypeError, "query must have the dtype of this layer, torch.float32, got torch.float64"),
+        ((X, X.half()), {}, TypeError, "key must have the dtype of this layer, torch.float32, got torch.float16"),
+        ((X, X, X.bool()), {}, TypeError, "value must have the dtype of this layer, torch.float32, got torch.bool"),
+        ((X.numpy(),), {}, TypeError, "query must be a torch.Tensor, got ndarray"),
+        ((None,), {}, TypeError, "query must be a torch.Tensor, got NoneType"),
+        ((X, [1]), {}, TypeError, "key must be a torch.Tensor, got list"),
+        ((X,), {"mask": causal_mask(8)}, ValueError, r"\(8, 8\) does not fit scores of shape \(2, 4, 3, 3\)"),
+        ((X,), {"mask": padding_mask([3, 2, 1])}, ValueError, r"\(3, 1, 1, 3\) does not fit .* \(2, 4, 3, 3\)"),
+        # The key_padding_mask of torch's layer would need an axis for heads and one for queries.
+        ((X,), {"mask": torch.ones(2, 3).bool()}, ValueError, r"\(2, 3\) does not fit scores of shape \(2, 4, 3, 3\)"),
+        ((X,), {"mask": torch.ones(8, 3, 3).bool()}, ValueError, r"\(8, 3, 3\) does not fit .* \(2, 4, 3, 3\)"),
+        ((X,), {"mask": torch.ones(3, 3).long()}, TypeError, "True = may attend.*got torch.int64"),
+    ],
+)
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_wrong_inputs_are_refused_by_their_values(inputs, arguments, error, message, need_weights):
+    with pytest.raises(error, match=message):
+        MultiHeadAttention(8, 4)(*inputs, **arguments, need_weights=need_weights)
+
+
+def test_integers_are_refused_under_autocast_too():
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(TypeError, match="torch.float32, got torch.int64"):
+        MultiHeadAttention(8, 4)(X.long())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: split_heads(X[0], 2), ValueError, r"x must have shape \(batch, length, width\), got \(3, 8\)"),
+        (lambda: split_heads(X, 3), ValueError, "num_heads must divide the width, got 3 heads and width 8"),
+        (lambda: split_heads(X, 16), ValueError, "num_heads must divide the width, got 16 heads and width 8"),
+        (lambda: split_heads(X, 0), ValueError, "num_heads must be a positive integer, got 0"),
+        (lambda: split_heads(X, True), ValueError, "num_heads must be a positive integer, got True"),
+        (lambda: split_heads(X, 2.0), ValueError, "num_heads must be a positive integer, got 2.0"),
+        (lambda: split_heads(X.tolist(), 2), TypeError, "x must be a torch.Tensor, got list"),
+        (lambda: merge_heads(X), ValueError, r"x must have shape \(batch, heads, length, head_dim\), got \(2, 3, 8\)"),
+        (lambda: merge_heads(X.numpy()), TypeError, "x must be a torch.Tensor, got ndarray"),
+    ],
+)
+def test_wrong_reshapes_are_refused_by_their_values(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

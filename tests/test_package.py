@@ -1,0 +1,63 @@
+"""The package as a whole: what importing it brings along, what it says about itself, how long it is."""
+
+import ast
+import inspect
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import attn_core
+
+CORE = sorted(Path(attn_core.__file__).parent.glob("*.py"))
+
+
+def test_import_brings_no_plotting_no_widgets_and_nothing_above_the_core():
+    # A fresh process: in this one other tests may have imported them.
+    code = "import sys, attn_core; print(*sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=CORE[0].parents[1]
+    )
+    loaded = set(run.stdout.split())
+    assert loaded.isdisjoint({"matplotlib", "seaborn", "pandas", "ipywidgets", "anywidget", "IPython"})
+    ours = {name for name in loaded if name.startswith("attn_core.")}
+    assert ours <= {f"attn_core.{path.stem}" for path in CORE}
+
+
+@pytest.mark.parametrize("name", attn_core.__all__)
+def test_public_name_has_a_docstring_of_its_own(name):
+    thing = getattr(attn_core, name)
+    assert thing.__module__.startswith("attn_core.")
+    # Generated docstrings, such as that of a NamedTuple without one, begin with the name.
+    assert thing.__doc__ and not thing.__doc__.startswith(name + "(")
+
+
+@pytest.mark.parametrize("name", attn_core.__all__)
+def test_public_methods_and_functions_say_what_they_take_and_give(name):
+    thing = getattr(attn_core, name)
+    functions = [thing] if inspect.isfunction(thing) else [x for x in vars(thing).values() if inspect.isfunction(x)]
+    for function in functions:
+        if function.__module__.startswith("attn_core.") and not function.__name__.startswith("_"):
+            parameters = inspect.signature(function).parameters.values()
+            assert all(p.annotation is not p.empty for p in parameters if p.name != "self"), function.__qualname__
+
+
+def test_public_names_are_sorted_and_all_there():
+    assert attn_core.__all__ == sorted(attn_core.__all__)
+    assert all(hasattr(attn_core, name) for name in attn_core.__all__)
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
+def test_core_module_can_be_read_in_one_sitting(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 210
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
+def test_core_module_imports_torch_the_standard_library_and_the_core_only(path):
+    allowed = {"torch", *sys.stdlib_module_names, *(f"attn_core.{other.stem}" for other in CORE)}
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) else []
+        for name in names:
+            assert name in allowed or name.split(".")[0] in allowed, f"{path.name} imports {name}"

@@ -1,0 +1,311 @@
+"""The files that install the course agree with each other, and what they install works."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[1]
+READER, DEV = "requirements.lock", "requirements-dev.lock"
+NAMES_TORCH = ("README.md", "Makefile", "environment.yml", ".github/workflows/ci.yml")
+FILES = ("pyproject.toml", READER, DEV, "CITATION.cff", ".ci/run", *NAMES_TORCH)
+TARGETS = {"help", "setup", "lab", "test", "lint", "refresh", "bench", "lock"}
+
+# Each of the functions below reads the files under a root and returns what is wrong, one sentence each.
+
+
+def project(root):
+    return tomllib.loads(read(root, "pyproject.toml"))["project"]
+
+
+def read(root, name):
+    return (root / name).read_text(encoding="utf-8")
+
+
+def lock_lines(root, name):
+    return read(root, name).splitlines()
+
+
+def pins(root, name):
+    return {canonicalize_name(pin.name): pin for pin in map(Requirement, lock_lines(root, name))}
+
+
+def pinned_version(pin):
+    return Version(next(iter(pin.specifier)).version)
+
+
+def torch_versions(root):
+    return {name: re.findall(r"torch==([^\s'\"`]+)", read(root, name)) for name in NAMES_TORCH}
+
+
+def lock_problems(root):
+    problems = []
+    for name in (READER, DEV):
+        lines = lock_lines(root, name)
+        # Only plain pins: no build such as +cpu, no hash, no option, no address.
+        problems += [
+            f"{name}: {line!r} is no plain pin."
+            for line in lines
+            if not re.fullmatch(r"[a-z0-9-]+==[0-9][a-z0-9.]*( ; [A-Za-z0-9_ .<>=!'()]+)?", line)
+        ]
+        packages = [line.partition("==")[0] for line in lines]
+        problems += [f"{name}: {package} stands there twice." for package in packages if packages.count(package) > 1]
+        for_torch = re.compile(r"torch$|triton$|cuda-|nvidia-")
+        problems += [f"{name}: {package} comes with torch." for package in packages if for_torch.match(package)]
+    missing = set(lock_lines(root, READER)) - set(lock_lines(root, DEV))
+    return problems + [f"{DEV} lacks {line!r} of {READER}." for line in sorted(missing)]
+
+
+def dependency_problems(root):
+    problems, extras = [], project(root)["optional-dependencies"]
+    wanted = [(READER, text) for text in extras["notebooks"]] + [(DEV, text) for text in extras["dev"]]
+    for lock, text in wanted:
+        requirement = Requirement(text)
+        pin = pins(root, lock).get(canonicalize_name(requirement.name))
+        if pin is None:
+            problems.append(f"{requirement.name} of pyproject.toml is not in {lock}.")
+        elif pin.marker is not None:
+            problems.append(f"{requirement.name} is in {lock} only where {pin.marker}.")
+        elif pinned_version(pin) not in requirement.specifier:
+            problems.append(f"{lock}: {pin} is outside {requirement}.")
+    return problems
+
+
+def torch_problems(root):
+    mentions = torch_versions(root)
+    problems = [f"{name} names no torch version." for name, versions in mentions.items() if not versions]
+    versions = set().union(*mentions.values())
+    if len(versions) > 1:
+        problems.append(f"The torch versions differ: {mentions}.")
+    core = [Requirement(text) for text in project(root)["dependencies"]]
+    if [requirement.name for requirement in core] != ["torch"]:
+        return [*problems, "The core depends on something else than torch."]
+    outside = [version for version in versions if "+" in version or version not in core[0].specifier]
+    return problems + [f"torch=={version} is outside {core[0]}, or a build." for version in sorted(outside)]
+
+
+def environment_problems(root):
+    rattler = pytest.importorskip("rattler")
+    environment = yaml.safe_load(read(root, "environment.yml"))
+    conda = [entry for entry in environment["dependencies"] if isinstance(entry, str)]
+    pip = [entry["pip"] for entry in environment["dependencies"] if not isinstance(entry, str)]
+    problems = []
+    if set(environment) != {"name", "channels", "dependencies"} or environment["name"] != "attn-core":
+        problems.append(f"environment.yml holds {sorted(environment)} and is named {environment.get('name')}.")
+    if environment["channels"] != ["conda-forge", "nodefaults"]:
+        problems.append(f"environment.yml takes from the channels {environment['channels']}.")
+    torch = "".join(torch_versions(root)["environment.yml"][:1])
+    if pip != [[f"torch=={torch}", f"-r {READER}", "-e ."]]:
+        problems.append(f"The pip section of environment.yml is {pip}.")
+    try:
+        specs = {spec.name.normalized: spec for spec in (rattler.MatchSpec(text, strict=True) for text in conda)}
+    except Exception as error:
+        return [*problems, f"environment.yml: conda cannot read {conda}: {error}"]
+    if sorted(specs) != ["pip", "python"]:
+        return [*problems, f"environment.yml lets conda install {conda}, not python and pip only."]
+    problems += [f"environment.yml pins a build: {spec}." for spec in specs.values() if spec.build]
+    python = re.fullmatch(r"(\d+\.\d+)\.\*", str(specs["python"].version or ""))
+    if not python or python[1] not in pythons(root):
+        problems.append(f"environment.yml asks for python {specs['python'].version}, the course for {pythons(root)}.")
+    return problems
+
+
+def pythons(root):
+    """The Python versions of the classifiers, lowest first."""
+    found = re.findall(r"Python :: (\d+\.\d+)$", "\n".join(project(root)["classifiers"]), re.MULTILINE)
+    return sorted(found, key=Version)
+
+
+def python_problems(root):
+    allowed, named = SpecifierSet(project(root)["requires-python"]), pythons(root)
+    lowest, highest = Version(named[0]), Version(named[-1])
+    inside = [*named, f"{highest.major}.{highest.minor + 1}", f"{lowest.major}.{lowest.minor - 1}"]
+    expected = [*(True for _ in named), False, False]
+    if [f"{version}.99" in allowed for version in inside] != expected:
+        return [f"requires-python is {allowed}, the classifiers name {named}."]
+    return []
+
+
+def workflow_problems(root):
+    text = read(root, ".github/workflows/ci.yml")
+    workflow = yaml.safe_load(text)
+    matrix = workflow["jobs"]["test"]["strategy"]["matrix"]
+    problems = []
+    if sorted(system.partition("-")[0] for system in matrix["os"]) != ["macos", "ubuntu", "windows"]:
+        problems.append(f"ci.yml runs on {matrix['os']}.")
+    if matrix["python"] != [pythons(root)[0], pythons(root)[-1]]:
+        problems.append(f"ci.yml runs Python {matrix['python']}, the course supports {pythons(root)}.")
+    if workflow["permissions"] != {"contents": "read"}:
+        problems.append(f"ci.yml has the permissions {workflow['permissions']}.")
+    if "://" in text:
+        problems.append("ci.yml names a host.")
+    # The commands for Windows stand in three files.
+    windows = re.search(r"pip install torch==\S+ -r requirements\.lock -e \.", text)
+    if not windows or windows[0] not in read(root, "README.md"):
+        problems.append("ci.yml does not install on Windows as the README says.")
+    nbval = re.search(r"pytest --nbval .*", read(root, "Makefile").replace("\\\n", " "))
+    if not nbval or " ".join(nbval[0].split()[:-2]) not in text:
+        problems.append("ci.yml does not test on Windows as the Makefile does.")
+    return problems
+
+
+def command_problems(root):
+    commands = re.findall(r"\bmake ([a-z]+)", re.sub(r"(?m)^ *(#|echo).*", "", read(root, ".ci/run")))
+    return [f".ci/run does not call make {name}." for name in ("lint", "test") if name not in commands]
+
+
+def citation_problems(root):
+    citation = yaml.safe_load(read(root, "CITATION.cff"))
+    ours = {"version": project(root)["version"], "license": project(root)["license"], "cff-version": "1.2.0"}
+    return [
+        f"CITATION.cff: {key} is {citation.get(key)}, not {value}."
+        for key, value in ours.items()
+        if citation.get(key) != value
+    ]
+
+
+CHECKS = (
+    lock_problems,
+    dependency_problems,
+    torch_problems,
+    environment_problems,
+    python_problems,
+    workflow_problems,
+    command_problems,
+    citation_problems,
+)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_files_agree(check):
+    assert check(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    "check, name, old, new",
+    [
+        (lock_problems, READER, r"numpy==\S+", "numpy==2.4.0"),
+        (lock_problems, DEV, r"numpy==\S+\n", ""),
+        (lock_problems, DEV, r"pytest==(\S+)", r"pytest==\1+cpu"),
+        (lock_problems, READER, r"six==(\S+)", r"six @ https://example.org/six.whl"),
+        (lock_problems, READER, r"six==(\S+)", r"six==\1 --hash=sha256:00"),
+        (lock_problems, READER, r"\A", "--index-url here\n"),
+        (lock_problems, DEV, r"\Z", "torch==2.13.0\n"),
+        (lock_problems, DEV, r"\Z", "nvidia-cudnn-cu13==9.20.0.48\n"),
+        (lock_problems, DEV, r"\Z", "pytest==9.2.0\n"),
+        (dependency_problems, READER, r"seaborn==\S+", "seaborn==0.12.0"),
+        (dependency_problems, READER, r"seaborn==\S+\n", ""),
+        (dependency_problems, READER, r"(seaborn==\S+)", r"\1 ; os_name == 'nt'"),
+        (dependency_problems, DEV, r"pytest==\S+\n", ""),
+        (dependency_problems, "pyproject.toml", r'"jupyterlab>=[^"]+"', '"jupyterlab>=5"'),
+        (torch_problems, "README.md", r"torch==2\.13\.\d", "torch==2.12.1"),
+        (torch_problems, "README.md", r"torch==\S+", "torch"),
+        (torch_problems, "Makefile", r"torch==(\S+)", r"torch==\1+cpu"),
+        (torch_problems, "pyproject.toml", r"torch>=2\.13", "torch>=2.14"),
+        (torch_problems, "pyproject.toml", r'(?m)^dependencies = \["torch', 'dependencies = ["numpy", "torch'),
+        (environment_problems, "environment.yml", r"python=3\.11", "python=3.10"),
+        (environment_problems, "environment.yml", r"python=3\.11", "python=3.11=h123_0"),
+        (environment_problems, "environment.yml", r"python=3\.11", "python==>3.11"),
+        (environment_problems, "environment.yml", r"  - pip\n", "  - pip\n  - numpy\n"),
+        (environment_problems, "environment.yml", r"      - -e \.\n", ""),
+        (environment_problems, "environment.yml", r"\Z", "prefix: /opt/attn-core\n"),
+        (environment_problems, "environment.yml", r"nodefaults", "defaults"),
+        (python_problems, "pyproject.toml", r"<3\.14", "<3.15"),
+        (python_problems, "pyproject.toml", r">=3\.11\.5", ">=3.12"),
+        (workflow_problems, ".github/workflows/ci.yml", r"macos-latest, ", ""),
+        (workflow_problems, ".github/workflows/ci.yml", r'"3\.13"', '"3.12"'),
+        (workflow_problems, ".github/workflows/ci.yml", r"contents: read", "contents: write"),
+        (workflow_problems, ".github/workflows/ci.yml", r"\Z", "# https://example.org\n"),
+        (workflow_problems, ".github/workflows/ci.yml", r"--nbval-current-env ", ""),
+        (workflow_problems, "README.md", r"-r requirements\.lock", ""),
+        (command_problems, ".ci/run", r"(?m)^make lint", "# make lint"),
+        (command_problems, ".ci/run", r"(?m)^make test", "true"),
+        (citation_problems, "CITATION.cff", r"version: 0", "version: 7"),
+    ],
+)
+def test_a_file_that_disagrees_is_found(tmp_path, check, name, old, new):
+    for file in FILES:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / file, tmp_path / file)
+    assert check(tmp_path) == []
+    text, count = re.subn(old, new, read(ROOT, name))
+    assert count
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    assert check(tmp_path) != []
+
+
+def test_the_installed_versions_are_those_of_the_lock():
+    here = {name: pin for name, pin in pins(ROOT, DEV).items() if pin.marker is None or pin.marker.evaluate()}
+    installed = {canonicalize_name(found.name): found.version for found in metadata.distributions()}
+    wrong = {
+        name: (str(pinned_version(pin)), installed.get(name))
+        for name, pin in here.items()
+        if name not in installed or Version(installed[name]) != pinned_version(pin)
+    }
+    assert wrong == {}
+    assert Version(metadata.version("torch")).public == torch_versions(ROOT)["environment.yml"][0]
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+def test_make_help_lists_every_target():
+    quiet = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    helped = subprocess.run(["make"], cwd=ROOT, env=quiet, capture_output=True, text=True, check=True).stdout
+    listed = re.findall(r"^  make ([a-z]+) +\w", helped, re.MULTILINE)
+    defined = re.findall(r"^([a-z]+):", read(ROOT, "Makefile"), re.MULTILINE)
+    assert sorted(listed) == sorted(defined) == sorted(TARGETS)
+
+
+def test_ci_run_can_be_executed():
+    listed = subprocess.run(["git", "ls-files", "-s", ".ci/run"], cwd=ROOT, capture_output=True, text=True).stdout
+    if not listed:
+        pytest.skip(".ci/run is not tracked by git here")
+    assert listed.startswith("100755")
+
+
+def index_answers(folder):
+    """Whether pip can fetch one small package, without waiting long where it cannot."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--retries", "0"]
+    command += ["--timeout", "5", "--dest", str(folder), str(pins(ROOT, READER)["six"])]
+    try:
+        return subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+@pytest.mark.slow
+@pytest.mark.network
+def test_the_pip_section_of_the_environment_installs_and_imports(tmp_path):
+    if not os.environ.get("CI") and not index_answers(tmp_path / "probe"):
+        pytest.skip("no package index answers, and CI is not set")
+    copy = tmp_path / "copy"
+    left_out = shutil.ignore_patterns(".*", "build", "dist", "__pycache__", "notebooks")
+    shutil.copytree(ROOT, copy, ignore=left_out)
+    sections = yaml.safe_load(read(ROOT, "environment.yml"))["dependencies"]
+    (pip_section,) = [entry["pip"] for entry in sections if isinstance(entry, dict)]
+    (copy / "section.txt").write_text("\n".join(pip_section) + "\n", encoding="utf-8")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python")
+
+    def run(*arguments, cwd=copy):
+        done = subprocess.run([python, *arguments], cwd=cwd, capture_output=True, text=True)
+        assert done.returncode == 0, f"{arguments}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+        return done.stdout
+
+    index = os.environ.get("TORCH_INDEX")
+    run("-m", "pip", "install", "-r", "section.txt", *(["--extra-index-url", index] if index else []))
+    run("-m", "pip", "check")
+    modules = "attn_core, attn_core.show, jupyterlab, matplotlib, seaborn, ipywidgets, anywidget, pylopdf_fonts_zh_cn"
+    where = run("-c", f"import {modules}; print(attn_core.__file__)", cwd=tmp_path)
+    assert Path(where.strip()).resolve() == (copy / "attn_core" / "__init__.py").resolve()
