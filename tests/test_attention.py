@@ -297,6 +297,28 @@ def test_masked_weights_are_exactly_zero_and_nothing_is_nan(dtype):
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
+def test_a_large_negative_number_in_an_additive_mask_is_not_yet_nothing(need_weights):
+    # The same number on every key of a query shifts its scores and leaves its weights; only -inf says "nothing".
+    inputs = random_inputs()
+    mask = torch.full((3, 5), -1e6, dtype=torch.float64)
+    shifted = scaled_dot_product_attention(*inputs, mask, need_weights=need_weights).values
+    torch.testing.assert_close(shifted, scaled_dot_product_attention(*inputs).values, atol=1e-8, rtol=0)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("mask_dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_additive_mask_of_any_dtype_leaves_the_dtype_of_the_inputs(dtype, mask_dtype, need_weights):
+    inputs = random_inputs(dtype=dtype)
+    mask = torch.tensor([0.0, 0.5, -1.0, -2.0, -math.inf], dtype=mask_dtype)  # exact in all four dtypes
+    output = scaled_dot_product_attention(*inputs, mask, need_weights=need_weights)
+    expected = scaled_dot_product_attention(*inputs, mask.to(dtype), need_weights=need_weights)
+    assert output.values.dtype == dtype
+    torch.testing.assert_close(output.values, expected.values, atol=0, rtol=0)
+    assert attention_trace(*inputs, mask).values.dtype == dtype
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
 def test_what_a_masked_key_holds_does_not_matter(need_weights):
     query, key, value = (x.detach() for x in random_inputs())
     mask = torch.arange(5) < 3
@@ -392,15 +414,20 @@ def test_inputs_that_are_not_contiguous_give_the_same():
     torch.testing.assert_close(scaled_dot_product_attention(*turned), scaled_dot_product_attention(query, key, value))
 
 
-class LargestOutput(TorchDispatchMode):
-    """Records how many elements the largest memory block holds that any operator returned."""
+class MemoryBlocks(TorchDispatchMode):
+    """Records the memory blocks of what operators return: their addresses and how many elements each holds."""
 
-    elements = 0
+    def __init__(self):
+        super().__init__()
+        self.elements = {}
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        blocks = [x.untyped_storage().nbytes() // x.element_size() for x in tree_leaves(out) if torch.is_tensor(x)]
-        self.elements = max(self.elements, *blocks, 0)
+        for x in tree_leaves(out):
+            if torch.is_tensor(x):
+                block = x.untyped_storage()
+                elements = block.nbytes() // x.element_size()
+                self.elements[block.data_ptr()] = max(elements, self.elements.get(block.data_ptr(), 0))
         return out
 
 
@@ -411,11 +438,22 @@ def test_fused_path_never_holds_a_matrix_of_all_pairs(padded):
     mask = padding_mask([length - 24], length) if padded else None
     largest = {}
     for need_weights in (True, False):
-        with LargestOutput() as recorder:
+        with MemoryBlocks() as recorder:
             scaled_dot_product_attention(*inputs, mask, need_weights=need_weights).values.sum().backward()
-        largest[need_weights] = recorder.elements
+        largest[need_weights] = max(recorder.elements.values())
     assert largest[True] >= 2 * length * length  # so the recorder sees such a matrix where there is one
     assert largest[False] < length * length / 8
+
+
+def test_weights_take_the_memory_of_the_scores_where_no_gradient_needs_these():
+    inputs = random_inputs((2,), 64, 96)
+    blocks = {}
+    for grad in (True, False):
+        with torch.set_grad_enabled(grad), MemoryBlocks() as recorder:
+            output = scaled_dot_product_attention(*inputs)
+        blocks[grad] = [address for address, elements in recorder.elements.items() if elements == 2 * 64 * 96]
+        assert output.weights.data_ptr() in blocks[grad]
+    assert (len(blocks[True]), len(blocks[False])) == (2, 1)
 
 
 @pytest.mark.parametrize("kind", ["none", "causal, lower right", "padding", "additive with -inf"])
@@ -493,6 +531,16 @@ def test_autocast_lowers_the_precision_and_changes_nothing_else(need_weights, gr
     if need_weights:
         torch.testing.assert_close(weights.float(), expected.weights, atol=0.02, rtol=0)
         assert weights[..., ~mask].eq(0).all()
+
+
+@pytest.mark.parametrize("device", ["cpu", *DEVICES])
+def test_autocast_gives_the_same_with_and_without_gradients(device):
+    # On some devices autocast runs softmax in float32, which softmax into a given array would bypass.
+    inputs = [x.detach().to(device) for x in random_inputs(dtype=torch.float32)]
+    with torch.autocast(device, dtype=torch.bfloat16):
+        with torch.no_grad():
+            without = scaled_dot_product_attention(*inputs)
+        torch.testing.assert_close(without, scaled_dot_product_attention(*inputs), atol=0, rtol=0)
 
 
 @pytest.mark.parametrize("grad", [True, False])
