@@ -110,6 +110,11 @@ def test_a_sequence_of_length_zero_does_not_spoil_the_others(need_weights):
     torch.testing.assert_close(values[1:], layer(x[1:]).values)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+def test_padding_mask_stays_on_the_device_of_the_lengths():
+    assert padding_mask(torch.tensor([1, 2], device="cuda")).device.type == "cuda"
+
+
 def test_masks_combine_with_and():
     both = causal_mask(3) & padding_mask([2, 3])
     assert both.shape == (2, 1, 3, 3)

@@ -290,6 +290,8 @@ def test_self_attention_is_cross_attention_with_oneself(num_kv_heads):
     # A copy takes the path of three projections, the tensor itself that of one.
     for inputs in ((x, x), (x, x, x), (x, x.clone()), (x, x.clone(), x.clone()), (x, x, x.clone())):
         close(layer(*inputs, need_weights=True), layer(x, need_weights=True))
+    other = torch.randn(2, 5, 8, dtype=torch.float64)
+    close(layer(x, x, other).values, layer(x, x.clone(), other).values)
 
 
 @pytest.mark.parametrize("kind", ["(L, S)", "(H, L, S)", "(B, 1, 1, S)", "(B, H, L, S)", "additive"])

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 from importlib import metadata
@@ -248,7 +249,9 @@ def test_a_file_that_disagrees_is_found(tmp_path, check, name, old, new):
 
 def test_the_installed_versions_are_those_of_the_lock():
     here = {name: pin for name, pin in pins(ROOT, DEV).items() if pin.marker is None or pin.marker.evaluate()}
-    installed = {canonicalize_name(found.name): found.version for found in metadata.distributions()}
+    # Not all of sys.path: a package that brings copies of others, such as setuptools, may have put itself there.
+    folders = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
+    installed = {canonicalize_name(found.name): found.version for found in metadata.distributions(path=folders)}
     wrong = {
         name: (str(pinned_version(pin)), installed.get(name))
         for name, pin in here.items()
