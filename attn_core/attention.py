@@ -63,8 +63,8 @@ def scaled_dot_product_attention(
     A query that may attend to nothing gets zero weights and zero values.
     Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes.
     """
-    batch = _checked_batch(query, key, value)
-    mask = None if mask is None else _checked_mask(mask, (*batch, query.size(-2), key.size(-2)), query)
+    query, key, value = _checked_inputs(query, key, value)
+    mask = None if mask is None else _checked_mask(mask, query, key)
     scale = 1 / math.sqrt(query.size(-1)) if scale is None else _checked_scale(scale)
     if not isinstance(dropout_p, (int, float)) or not 0 <= dropout_p < 1:
         raise ValueError(f"dropout_p must be at least 0 and less than 1, got {dropout_p!r}")
@@ -73,8 +73,9 @@ def scaled_dot_product_attention(
         return AttentionOutput(values, None)
 
     # One batch axis, (N, L, d), is what the batched matrix product takes.
-    if not batch or not batch == query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
-        query, key, value = (x.expand(*(batch or (1,)), *x.shape[-2:]) for x in (query, key, value))
+    batch = query.shape[:-2]
+    if not batch:
+        query, key, value = query[None], key[None], value[None]
     query, key, value = query.flatten(0, -3), key.flatten(0, -3), value.flatten(0, -3)
     # It takes the scale along, which saves a pass over the (L, S) scores; with beta=0 the first argument is ignored.
     scores = torch.baddbmm(query.new_zeros(()), query, key.mT, beta=0, alpha=scale)
@@ -91,8 +92,8 @@ def attention_trace(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | No
 
     Shapes, masks and errors as in `scaled_dot_product_attention`; `weights` and `values` agree with it.
     """
-    batch = _checked_batch(query, key, value)
-    mask = None if mask is None else _checked_mask(mask, (*batch, query.size(-2), key.size(-2)), query)
+    query, key, value = _checked_inputs(query, key, value)
+    mask = None if mask is None else _checked_mask(mask, query, key)
     scores = query @ key.transpose(-2, -1)
     scaled = scores / math.sqrt(query.size(-1))
     masked = scaled if mask is None else _apply_mask(scaled, mask)
@@ -124,8 +125,8 @@ def _softmax_over_keys(scores: Tensor) -> Tensor:
         return scores.softmax(-1)
 
 
-def _checked_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]:
-    """Check the three inputs; the axes before the last two, broadcast."""
+def _checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Check the three inputs; they come back with the same axes before the last two, broadcast where needed."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
@@ -149,9 +150,10 @@ def _checked_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]
         raise ValueError(f"key and value must have the same length S, got {key.size(-2)} and {value.size(-2)}")
     batch = query.shape[:-2]
     if batch == key.shape[:-2] == value.shape[:-2]:
-        return batch
+        return query, key, value
     try:
-        return torch.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
+        batch = torch.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
+        return tuple(x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
     except RuntimeError:
         raise ValueError(
             "the axes before the last two must be equal or broadcastable, got "
@@ -159,12 +161,13 @@ def _checked_batch(query: Tensor, key: Tensor, value: Tensor) -> tuple[int, ...]
         ) from None
 
 
-def _checked_mask(mask: Tensor, scores_shape: tuple[int, ...], query: Tensor) -> Tensor:
+def _checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """Check the mask; it comes back on the device of the query and, where it is added, in its dtype."""
     if not isinstance(mask, Tensor):
         raise TypeError(f"mask must be a torch.Tensor or None, got {type(mask).__name__}")
     if mask.dtype != torch.bool and not mask.is_floating_point():
         raise TypeError(f"mask must be bool (True = may attend) or floating (added to the scores), got {mask.dtype}")
+    scores_shape = (*query.shape[:-1], key.size(-2))
     trailing = scores_shape[len(scores_shape) - mask.dim() :]
     if mask.dim() > len(scores_shape) or any(m not in (1, s) for m, s in zip(mask.shape, trailing, strict=True)):
         raise ValueError(
