@@ -15,12 +15,24 @@ from attn_core.attention import AttentionOutput, AttentionTrace, attention_trace
 from attn_core.flops import AttentionCost, attention_cost
 from attn_core.masks import causal_mask, padding_mask
 from attn_core.multihead import MultiHeadAttention, merge_heads, split_heads
+from attn_core.positional import (
+    AlibiBias,
+    LearnedPositionalEncoding,
+    RelativePositionBias,
+    RotaryEmbedding,
+    SinusoidalPositionalEncoding,
+)
 
 __all__ = [
+    "AlibiBias",
     "AttentionCost",
     "AttentionOutput",
     "AttentionTrace",
+    "LearnedPositionalEncoding",
     "MultiHeadAttention",
+    "RelativePositionBias",
+    "RotaryEmbedding",
+    "SinusoidalPositionalEncoding",
     "attention_cost",
     "attention_trace",
     "causal_mask",

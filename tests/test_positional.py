@@ -1,0 +1,204 @@
+"""The five positional encodings: the tests are the identities that they are made for."""
+
+import copy
+import math
+
+import pytest
+import torch
+
+from attn_core import (
+    AlibiBias,
+    LearnedPositionalEncoding,
+    MultiHeadAttention,
+    RelativePositionBias,
+    RotaryEmbedding,
+    SinusoidalPositionalEncoding,
+    scaled_dot_product_attention,
+)
+
+SINUSOIDAL = SinusoidalPositionalEncoding(64)
+
+
+def close(a, b, atol=1e-10):
+    return torch.allclose(a, b, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(
+    "encoding", [None, SINUSOIDAL, LearnedPositionalEncoding(64, 5)], ids=["none", "sin", "learned"]
+)
+def test_order_is_seen_only_with_a_code(encoding):
+    torch.manual_seed(0)
+    layer, x = MultiHeadAttention(64, 4).double(), torch.randn(2, 5, 64, dtype=torch.float64)
+    order = torch.tensor([2, 0, 1, 4, 3])
+
+    def outputs(inputs):
+        return layer(inputs if encoding is None else encoding.double()(inputs)).values
+
+    assert close(outputs(x)[:, order], outputs(x[:, order])) == (encoding is None)
+
+
+def test_first_values_are_those_of_the_formula():
+    row = SinusoidalPositionalEncoding(4).table(2)[1]
+    assert close(row, torch.tensor([math.sin(1), math.cos(1), math.sin(0.01), math.cos(0.01)], dtype=torch.float64))
+    assert [round(value, 5) for value in row.tolist()] == [0.84147, 0.54030, 0.01000, 0.99995]
+
+
+@pytest.mark.parametrize("shift", [1, 7, 300])
+def test_a_shift_is_one_rotation_for_every_position(shift):
+    table = SINUSOIDAL.table(1000)
+    angle = shift * 10000.0 ** (-torch.arange(0, 64, 2, dtype=torch.float64) / 64)
+    sin, cos = table[:-shift].unflatten(1, (-1, 2)).unbind(-1)
+    turned = torch.stack([sin * angle.cos() + cos * angle.sin(), cos * angle.cos() - sin * angle.sin()], dim=-1)
+    assert close(turned.flatten(1), table[shift:])
+
+
+def test_the_product_of_two_codes_depends_on_their_distance_only():
+    table = SINUSOIDAL.table(200)
+    products = table @ table.T
+    for distance in (0, 1, 5, 50):
+        diagonal = products.diagonal(distance)
+        assert close(diagonal, diagonal[:1].expand_as(diagonal))
+    assert close(products.diagonal(), torch.full((200,), 32.0, dtype=torch.float64))  # row norm² = d/2
+
+
+def test_wavelengths_are_geometric_from_two_pi_to_ten_thousand_times_as_much():
+    d_model = 64
+    sin, cos = SinusoidalPositionalEncoding(d_model).table(2)[1].unflatten(0, (-1, 2)).unbind(-1)
+    wavelengths = 2 * math.pi / torch.atan2(sin, cos)
+    ratios = wavelengths[1:] / wavelengths[:-1]
+    assert close(ratios, torch.full_like(ratios, 10000 ** (2 / d_model)), 1e-6)
+    assert wavelengths[0].item() == pytest.approx(2 * math.pi)
+    assert (wavelengths[-1] * ratios[-1]).item() == pytest.approx(10000 * 2 * math.pi)
+
+
+@pytest.mark.parametrize("encoding", [SinusoidalPositionalEncoding(6), LearnedPositionalEncoding(6, 3)])
+def test_samples_share_their_codes_and_positions_do_not(encoding):
+    out = encoding(torch.zeros(2, 3, 6))
+    assert torch.equal(out[0], out[1])
+    assert not torch.equal(out[0, 0], out[0, 1])
+
+
+def test_a_longer_sequence_than_max_len_gets_the_same_codes():
+    short, long = SinusoidalPositionalEncoding(8, max_len=4), SinusoidalPositionalEncoding(8, max_len=100)
+    assert torch.equal(short.table(50), long.table(50))
+    assert short.state_dict() == {}
+    assert torch.equal(copy.deepcopy(short)(torch.zeros(1, 60, 8)), long(torch.zeros(1, 60, 8)))
+
+
+@pytest.mark.parametrize("d_model", [1, 5])
+def test_an_odd_width_leaves_out_the_last_cosine(d_model):
+    table = SinusoidalPositionalEncoding(d_model).table(3)
+    assert table.shape == (3, d_model)
+    last = [math.sin(p / 10000 ** ((d_model - 1) / d_model)) for p in range(3)]
+    assert close(table[:, -1], torch.tensor(last, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_keeps_positions_apart(dtype):
+    codes = SINUSOIDAL(torch.zeros(1, 4000, 64, dtype=dtype))[0]
+    assert codes.dtype == dtype
+    assert len(codes.unique(dim=0)) == 4000
+    assert close(codes.double(), SINUSOIDAL.table(4000), torch.finfo(dtype).eps / 2)
+
+
+def test_past_the_learned_table_both_numbers_are_named():
+    with pytest.raises(ValueError, match=r"128.*100"):
+        LearnedPositionalEncoding(4, 100)(torch.zeros(1, 128, 4))
+
+
+@pytest.mark.parametrize("layout", ["interleaved", "half_split"])
+def test_rotary_products_depend_on_the_distance_only(layout):
+    torch.manual_seed(0)
+    rotary = RotaryEmbedding(16, layout=layout)
+    q, k = torch.randn(2, 16, dtype=torch.float64)
+    turned_q, turned_k = (rotary(x.expand(40, 16)) for x in (q, k))
+    products = turned_q @ turned_k.T
+    for distance in (-20, -1, 0, 3):
+        diagonal = products.diagonal(distance)
+        assert close(diagonal, diagonal[:1].expand_as(diagonal))
+    assert not close(products[0, :1], products[0, 1:2], 1e-3)
+    assert close(turned_q.norm(dim=-1), q.norm().expand(40))
+
+
+def test_rotary_half_split_is_the_published_rotate_half():
+    x = torch.randn(2, 3, 9, 8, dtype=torch.float64)
+    angle = torch.arange(9, dtype=torch.float64)[:, None] * 10000.0 ** (-torch.arange(0, 8, 2).double() / 8)
+    angle = torch.cat([angle, angle], dim=-1)
+    rotated_half = torch.cat([-x[..., 4:], x[..., :4]], dim=-1)
+    assert close(RotaryEmbedding(8, layout="half_split")(x), x * angle.cos() + rotated_half * angle.sin())
+
+
+def test_rotary_layouts_differ_by_a_permutation():
+    x = torch.randn(1, 7, 8)
+    order = torch.tensor([0, 2, 4, 6, 1, 3, 5, 7])  # pairs (2i, 2i+1) brought to (i, i + 4)
+    assert close(RotaryEmbedding(8)(x)[..., order], RotaryEmbedding(8, layout="half_split")(x[..., order]), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_rotary_with_an_offset_continues_a_sequence(dtype):
+    rotary, x = RotaryEmbedding(8), torch.randn(2, 4, 10, 8).to(dtype)
+    whole = rotary(x)
+    assert whole.dtype == dtype
+    assert torch.equal(whole[..., 6:, :], rotary(x[..., 6:, :], offset=6))
+
+
+def test_alibi_slopes_are_those_of_the_paper():
+    assert AlibiBias(8).slopes.tolist() == [2.0**-h for h in range(1, 9)]
+    twelve = [2.0**-h for h in range(1, 9)] + [2.0 ** -(h + 0.5) for h in range(4)]
+    assert close(AlibiBias(12).slopes, torch.tensor(twelve), 1e-7)
+
+
+def test_alibi_takes_slope_times_distance_and_ends_at_the_last_key():
+    bias = AlibiBias(2)(2, 4)
+    distances = torch.tensor([[2.0, 1.0, 0.0, 1.0], [3.0, 2.0, 1.0, 0.0]])
+    assert torch.equal(bias, -AlibiBias(2).slopes[:, None, None] * distances)
+    q, k = torch.ones(1, 2, 2, 4), torch.ones(1, 2, 4, 4)
+    weights = scaled_dot_product_attention(q, k, k, bias).weights
+    assert weights[0, :, 1].argmax(-1).tolist() == [3, 3]
+
+
+def test_relative_buckets_are_those_of_t5():
+    both, past = RelativePositionBias(1), RelativePositionBias(1, bidirectional=False)
+    distances = torch.tensor([0, 1, 7, 8, 11, 12, 15, 40, 100, 127, 1000])
+    expected = [0, 1, 7, 8, 8, 9, 9, 12, 15, 15, 15]
+    assert both.buckets(-distances).tolist() == expected
+    assert both.buckets(distances[1:]).tolist() == [16 + bucket for bucket in expected[1:]]
+    assert past.buckets(torch.tensor([5, 0, -1, -15, -16, -30, -200])).tolist() == [0, 0, 1, 15, 16, 20, 31]
+
+
+def test_relative_bias_depends_on_the_distance_only_and_learns():
+    bias = RelativePositionBias(3)
+    torch.nn.init.normal_(bias.weight)
+    out = bias(5, 9)
+    assert out.shape == (3, 5, 9)
+    assert torch.equal(out[:, 1:, 1:], out[:, :-1, :-1])
+    out.sum().backward()
+    assert bias.weight.grad.abs().sum() == 3 * 5 * 9
+
+
+@pytest.mark.parametrize(
+    "make, named",
+    [
+        (lambda: SinusoidalPositionalEncoding(0), "d_model.*0"),
+        (lambda: SinusoidalPositionalEncoding(4, base=1.0), "base.*1.0"),
+        (lambda: SinusoidalPositionalEncoding(4).table(-1), "length.*-1"),
+        (lambda: SinusoidalPositionalEncoding(4)(torch.zeros(1, 3, 5)), r"4\).*5"),
+        (lambda: LearnedPositionalEncoding(4, True), "max_len.*True"),
+        (lambda: LearnedPositionalEncoding(4, 5)(torch.zeros(4)), r"4\).*4"),
+        (lambda: RotaryEmbedding(7), "head_dim.*7"),
+        (lambda: RotaryEmbedding(8, layout="split"), "layout.*split"),
+        (lambda: RotaryEmbedding(8)(torch.zeros(3, 8), offset=-2), "offset.*-2"),
+        (lambda: AlibiBias(2.0), "num_heads.*2.0"),
+        (lambda: AlibiBias(2)(0, 3), "query_len.*0"),
+        (lambda: RelativePositionBias(2, num_buckets=6), "num_buckets.*6"),
+        (lambda: RelativePositionBias(2, max_distance=8), "max_distance.*8"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_its_value(make, named):
+    with pytest.raises(ValueError, match=named):
+        make()
+
+
+def test_integer_inputs_are_refused():
+    with pytest.raises(TypeError, match="int64"):
+        SinusoidalPositionalEncoding(4)(torch.zeros(1, 3, 4, dtype=torch.int64))
