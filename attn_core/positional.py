@@ -16,7 +16,7 @@ class SinusoidalPositionalEncoding(nn.Module):
 
         PE[p, 2i] = sin(p / base^(2i/d)),   PE[p, 2i+1] = cos(p / base^(2i/d))
 
-    Wavelengths run from 2π to (almost) base · 2π in a geometric series. Where d_model is odd the last cosine is left out.
+    Wavelengths run from 2π to (almost) base · 2π in a geometric series. An odd d_model leaves out the last cosine.
     max_len: rows made at once; more are made when a longer sequence comes. Nothing is stored in the state dict.
 
     The table is made in float64 and rounded once, to the dtype of the input: in bfloat16 and float16 each entry is off
