@@ -102,7 +102,7 @@ def no_widget_state(notebook):
 
 def no_trace_of_a_machine(notebook):
     """Paths of one computer, and times at which a cell ran."""
-    path = re.compile(r"(?<![\w.:/-])/(?:home|Users|work|tmp|root)\b|\b[A-Z]:\\\w")
+    path = re.compile(r"(?<![\w.:/-])/(?:home|Users|root|tmp|opt|srv|usr|var|mnt|data|workspaces?)\b|\b[A-Z]:\\\w")
     complaints = [
         f"{cell['id']}: path {found[0]}" for cell in notebook["cells"] for found in path.finditer(cell["source"])
     ]
@@ -398,7 +398,7 @@ SPOILERS = [
     (no_trace_of_a_machine, code('open("/home/me/data")')),
     (no_trace_of_a_machine, code('open("C:\\\\data")'.replace("\\\\", "\\"))),
     (no_trace_of_a_machine, text("Look into /Users/me.")),
-    (no_trace_of_a_machine, printed("<module from '/work/main/x.py'>\n")),
+    (no_trace_of_a_machine, printed("<module from '/opt/course/x.py'>\n")),
     (no_trace_of_a_machine, change("metadata", {"execution": {"iopub.status.busy": "2026"}})),
     (small, printed("x" * 500_000)),
     (lengths, lambda notebook: notebook.update(cells=notebook["cells"] * 3)),
