@@ -1,0 +1,89 @@
+"""The experiments of the course: `python -m attn_core.lab --list`, `python -m attn_core.lab NAME`."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from attn_core.lab import extrapolation
+from attn_core.lab.sweep import sweep, versions
+
+# Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration).
+EXPERIMENTS = {"extrapolation": extrapolation}
+RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
+FEWEST_SEEDS = 5
+
+
+def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments: dict = EXPERIMENTS) -> int:
+    """Run what the arguments ask for. Returns 0, or 1 where a run failed; exits with 2 and a sentence on misuse."""
+    parser = argparse.ArgumentParser(prog="python -m attn_core.lab", description="Run an experiment of the course.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the experiments to run")
+    parser.add_argument("--list", action="store_true", help="list the experiments and what they ask")
+    parser.add_argument("--quick", action="store_true", help="a short version, written beside the committed result")
+    parser.add_argument("--seeds", type=_positive, default=FEWEST_SEEDS, help="runs of each setting (default 5)")
+    parser.add_argument("--workers", type=_positive, default=os.cpu_count(), help="processes (default: all cores)")
+    asked = parser.parse_args(arguments)
+    if asked.list:
+        for name, experiment in experiments.items():
+            print(f"{name:16} {_question(experiment)}")
+        return 0
+    if not asked.names:
+        parser.error("name an experiment, or --list to see them")
+    if unknown := [name for name in asked.names if name not in experiments]:
+        parser.error(f"there is no experiment {', '.join(unknown)}; there are {', '.join(experiments)}")
+    if asked.seeds < FEWEST_SEEDS and not asked.quick:
+        parser.error(f"a result needs at least {FEWEST_SEEDS} seeds, got {asked.seeds}; add --quick to try things out")
+    return max(
+        _run(name, experiments[name], asked.quick, asked.seeds, asked.workers, Path(folder)) for name in asked.names
+    )
+
+
+def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path) -> int:
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / f"{name}{'-quick' if quick else ''}.json"
+    store = target.with_suffix(".partial.jsonl")
+    start = time.perf_counter()
+    rows, failures = sweep(experiment.configurations(seeds, quick), experiment.run, workers=workers, store=store)
+    for failure in failures:
+        print(f"failed: {json.dumps(failure['configuration'])}: {failure['error']}", file=sys.stderr)
+    if failures:
+        print(f"{len(failures)} runs of {name} failed. The others are kept: run it again to go on.", file=sys.stderr)
+        return 1
+    result = {
+        "experiment": name,
+        "question": _question(experiment),
+        "made_by": f"python -m attn_core.lab {name}{' --quick' if quick else ''} --seeds {seeds} --workers {workers}",
+        "settings": experiment.SETTINGS,
+        "workers": workers,
+        "seconds": round(time.perf_counter() - start, 1),
+        **versions(),
+    }
+    write_result(target, result, rows)
+    store.unlink(missing_ok=True)
+    print(f"{target.name}: {len(rows)} rows, {result['seconds']} s")
+    return 0
+
+
+def write_result(path: Path, head: dict, rows: list[dict]) -> None:
+    """Write a result whole or not at all: JSON with one row a line, so that a change can be read."""
+    lines = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in rows)
+    text = json.dumps(head, indent=1, ensure_ascii=False)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n'
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(part, path)
+
+
+def _question(experiment) -> str:
+    return " ".join(experiment.__doc__.split("\n\n")[0].split())
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a positive integer, got {text}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

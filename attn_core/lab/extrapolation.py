@@ -1,0 +1,70 @@
+"""Train short, test long: which encoding of positions still works on inputs longer than those of its training?"""
+
+import torch
+
+from attn_core.lab.models import EncoderClassifier
+from attn_core.lab.tasks import Batch, NearestItem
+from attn_core.lab.training import accuracy, train
+
+SETTINGS = {
+    "task": {"num_kinds": 8, "density": 0.2},
+    "model": {"d_model": 64, "num_heads": 4, "num_layers": 2},
+    "batch_size": 64,
+    "learning_rate": 3e-3,
+    "training_lengths": [8, 32],
+    "test_lengths": [32, 48, 64, 128, 256],
+    "test_samples": 512,
+}
+# A learned table as long as the training inputs, and one with rows for the longest test that training never reaches.
+CODES = (
+    ("none", None),
+    ("sinusoidal", None),
+    ("learned", 32),
+    ("learned", 256),
+    ("rotary", None),
+    ("alibi", None),
+    ("relative", None),
+)
+TASK = NearestItem(**SETTINGS["task"])
+
+
+def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
+    """One for each code and seed. quick: a tenth of the steps."""
+    steps = 300 if quick else 3000
+    return [
+        {"encoding": encoding, "max_len": max_len, "steps": steps, "seed": seed}
+        for seed in range(seeds)
+        for encoding, max_len in CODES
+    ]
+
+
+def run(encoding: str, max_len: int | None, steps: int, seed: int) -> list[dict]:
+    """One model, trained and tested: a row per test length. accuracy: None where the code has no row to give."""
+    model = trained_model(encoding, max_len, steps, seed)
+    rows = []
+    for length in SETTINGS["test_lengths"]:
+        out_of_rows = max_len is not None and length > max_len
+        # Seeds far from those of the training: no test input has been seen.
+        batch = TASK.sample(SETTINGS["test_samples"], torch.Generator().manual_seed(1_000_000 + seed), length)
+        right = None if out_of_rows else round(accuracy(model, batch), 4)
+        rows.append({"length": length, "accuracy": right, "chance": round(TASK.chance(length), 4)})
+    return rows
+
+
+def trained_model(encoding: str, max_len: int | None, steps: int, seed: int) -> EncoderClassifier:
+    """A model after its training on batches of random lengths. The global random state stays."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = EncoderClassifier(
+            TASK.vocabulary_size, TASK.num_kinds, encoding=encoding, max_len=max_len, **SETTINGS["model"]
+        )
+    label = encoding if max_len is None else f"{encoding}, {max_len} rows"
+    train(model, training_batch, steps=steps, seed=seed, learning_rate=SETTINGS["learning_rate"], label=label)
+    return model
+
+
+def training_batch(generator: torch.Generator) -> Batch:
+    """A batch of one length, which is drawn first."""
+    shortest, longest = SETTINGS["training_lengths"]
+    length = int(torch.randint(shortest, longest + 1, (), generator=generator))
+    return TASK.sample(SETTINGS["batch_size"], generator, length)

@@ -1,0 +1,70 @@
+"""What several seeds say: means with intervals, differences between paired runs, and the level of chance."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+
+class Estimate(NamedTuple):
+    """A mean, the interval it may lie in, and the number of runs behind it."""
+
+    mean: float
+    low: float
+    high: float
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}], {self.runs} runs"
+
+
+def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """The mean of independent runs with its interval from Student's t.
+
+    The t interval and not a bootstrap: from five values a bootstrap gives intervals that are too short. It knows no
+    bounds, so that the interval of an accuracy near 1 can reach beyond 1.
+    Raises ValueError for fewer than two values, for values that are not finite and for a confidence outside (0, 1).
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or len(values) < 2:
+        raise ValueError(f"an interval needs at least 2 values in one row, got shape {values.shape}")
+    if not np.isfinite(values).all():
+        raise ValueError(f"the values must be finite, got {values[~np.isfinite(values)][0]}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    mean, runs = float(values.mean()), len(values)
+    half = float(stats.t.ppf((1 + confidence) / 2, runs - 1) * values.std(ddof=1) / math.sqrt(runs))
+    return Estimate(mean, mean - half, mean + half, runs)
+
+
+def estimates(table: pd.DataFrame, by: str | list[str], value: str) -> pd.DataFrame:
+    """The estimate of one column for each group: columns mean, low, high, runs."""
+    groups = table.groupby(by, sort=False)[value]
+    return pd.DataFrame({key: estimate(group)._asdict() for key, group in groups}).T.astype({"runs": int})
+
+
+def paired_difference(table: pd.DataFrame, setting: str, first: object, second: object, value: str) -> Estimate:
+    """By how much `first` is above `second`, from runs that share their seed: chance that both share cancels out.
+
+    Raises ValueError unless every seed of the one is there once for the other.
+    """
+    one, other = (
+        table[table[setting] == choice].set_index("seed", verify_integrity=False)[value].sort_index()
+        for choice in (first, second)
+    )
+    if list(one.index) != list(other.index) or one.index.has_duplicates:
+        raise ValueError(
+            f"each seed must be there once for both, got seeds {list(one.index)} for {first!r} "
+            f"and {list(other.index)} for {second!r}"
+        )
+    return estimate(one.to_numpy() - other.to_numpy())
+
+
+def chance_level(answers: Sequence[object]) -> float:
+    """The accuracy of always giving the most frequent answer."""
+    if len(answers) == 0:
+        raise ValueError("a level of chance needs at least one answer")
+    return float(pd.Series(answers).value_counts(normalize=True).iloc[0])

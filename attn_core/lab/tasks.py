@@ -1,0 +1,72 @@
+"""Tasks that sample their own data: the answers are exact, nothing is downloaded, and a seed gives the same data."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+NOTHING = -100  # the target where there is nothing to predict; torch's cross-entropy leaves it out
+
+
+class Batch(NamedTuple):
+    """What a model gets, `model(*batch.inputs)` -> logits (..., classes), and the classes it should answer (...)."""
+
+    inputs: tuple[Tensor, ...]
+    targets: Tensor
+
+
+@dataclass(frozen=True)
+class NearestItem:
+    """Name, at each gap, the item that stands nearest to it: `. b . . . a . .` -> b at the first three, a at the rest.
+
+    It needs distances: who knows only which items there are has to guess one of them. Direction does not matter, so
+    that a code without a left and a right can solve it. Gaps with two different items at the same distance ask nothing.
+
+    num_kinds: how many kinds of items there are. density: the share of places that hold an item, in longer inputs too.
+    """
+
+    num_kinds: int = 8
+    density: float = 0.2
+
+    def __post_init__(self):
+        if not isinstance(self.num_kinds, int) or self.num_kinds < 2:
+            raise ValueError(f"num_kinds must be an integer of at least 2, got {self.num_kinds!r}")
+        if not 0 < self.density < 1:
+            raise ValueError(f"density must lie between 0 and 1, got {self.density!r}")
+
+    @property
+    def vocabulary_size(self) -> int:
+        return self.num_kinds + 1  # 0 is the gap
+
+    def sample(self, batch_size: int, generator: torch.Generator, length: int = 32) -> Batch:
+        """tokens (B, L), 0 for a gap and 1 to num_kinds for an item; targets (B, L), the kind from 0 or NOTHING."""
+        if length < 2:
+            raise ValueError(f"length must be at least 2, for an item and a gap, got {length}")
+        kinds = torch.randint(1, self.num_kinds + 1, (batch_size, length), generator=generator)
+        is_item = torch.rand(batch_size, length, generator=generator) < self.density
+        # At least one item in each sample, or there would be nothing to name.
+        is_item.scatter_(1, torch.randint(length, (batch_size, 1), generator=generator), True)
+        tokens = kinds * is_item
+        return Batch((tokens,), self.answers(tokens))
+
+    def answers(self, tokens: Tensor) -> Tensor:
+        """The targets (B, L) of tokens (B, L)."""
+        length = tokens.size(1)
+        place = torch.arange(length)
+        distance = (place[:, None] - place).abs() + (length + 1) * (tokens[:, None, :] == 0)  # (B, L, L)
+        nearest, where = distance.min(-1)
+        # The other candidate stands as far away on the other side.
+        mirrored = (2 * place - where).clamp(0, length - 1)
+        other = tokens.gather(1, mirrored)
+        named = tokens.gather(1, where)
+        same_distance = (mirrored - place).abs() == nearest
+        two_answers = same_distance & (other > 0) & (other != named)
+        return (named - 1).masked_fill((tokens > 0) | two_answers, NOTHING)
+
+    def chance(self, length: int, samples: int = 2000) -> float:
+        """The share of right answers when one names the most frequent item of the input at every gap: no positions."""
+        (tokens,), targets = self.sample(samples, torch.Generator().manual_seed(0), length)
+        counts = torch.nn.functional.one_hot(tokens, self.vocabulary_size)[..., 1:].sum(1)  # (B, kinds)
+        asked = targets != NOTHING
+        return (counts.argmax(-1, keepdim=True) == targets)[asked].double().mean().item()

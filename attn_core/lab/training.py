@@ -1,0 +1,83 @@
+"""Training: one loop for every experiment."""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from attn_core.lab.tasks import NOTHING, Batch
+
+
+class History(NamedTuple):
+    """What happened: the loss and the learning rate of every step."""
+
+    losses: list[float]
+    learning_rates: list[float]
+
+
+def train(
+    model: nn.Module,
+    sample: Callable[[torch.Generator], Batch],
+    *,
+    steps: int,
+    seed: int = 0,
+    learning_rate: float = 3e-3,
+    warmup: int = 100,
+    label: str | None = None,
+) -> History:
+    """Train the model in place with AdamW on fresh batches, and show a progress bar.
+
+    sample: gives a batch when called with the generator, which starts from the seed; usually
+    `lambda generator: task.sample(64, generator)`. The model should be made after `torch.manual_seed(seed)`.
+    learning_rate: its highest value; it rises over the first warmup steps and falls to zero along a half cosine.
+    label: what stands before the bar. Set TQDM_DISABLE=1 for no bar at all.
+    Raises FloatingPointError as soon as the loss is no finite number, ValueError for a step count below 1.
+    """
+    if not isinstance(steps, int) or steps < 1:
+        raise ValueError(f"steps must be a positive integer, got {steps!r}")
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps, warmup))
+    history = History([], [])
+    model.train()
+    with tqdm(range(steps), desc=label, leave=False, mininterval=0.5) as bar:
+        for step in bar:
+            batch = sample(generator)
+            loss = cross_entropy(model(*batch.inputs), batch.targets)
+            if not math.isfinite(loss.item()):
+                raise FloatingPointError(
+                    f"the loss became {loss.item()} at step {step} with learning_rate {learning_rate}; "
+                    "a lower learning_rate or a longer warmup usually helps"
+                )
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            history.losses.append(loss.item())
+            history.learning_rates.append(schedule.get_last_lr()[0])
+            schedule.step()
+            bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
+    return history
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean over all that is asked, in nats. logits (..., classes), targets (...) with NOTHING left out."""
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=NOTHING)
+
+
+def accuracy(model: nn.Module, batch: Batch) -> float:
+    """The share of right answers among all that is asked."""
+    model.eval()
+    with torch.no_grad():
+        answers = model(*batch.inputs).argmax(-1)
+    asked = batch.targets != NOTHING
+    return (answers == batch.targets)[asked].double().mean().item()
+
+
+def _share_of_rate(step: int, steps: int, warmup: int) -> float:
+    # The cosine reaches zero one step after the last, so that the last step still learns something.
+    return min(1.0, (step + 1) / warmup) * 0.5 * (1 + math.cos(math.pi * step / steps))
