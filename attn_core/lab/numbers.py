@@ -55,17 +55,12 @@ def chinese_numeral(number: int) -> str:
     always 二, never 两; 一十 is 十 at the beginning alone. Raises as english_words does.
     """
     _check_number(number)
-    digits, text, gap = str(number), "", False
-    for place, digit in zip(reversed(range(len(digits))), digits, strict=True):
-        if digit == "0":
-            gap = True
-        else:
-            text += "零" * gap + "零一二三四五六七八九"[int(digit)] + ("", "十", "百", "千")[place % 4]
-            gap = False
-        # A group ends here. One of nothing but zeros has no name, and its zeros are still to be read.
-        if place % 4 == 0 and number // 10**place % 10**4:
-            text += ("", "万", "亿")[place // 4]
-            gap = False
+    text, gap = "", False
+    for size, scale in ((10**8, "亿"), (10**4, "万"), (1, "")):
+        group = number // size % 10**4
+        if group:
+            text += "零" * (text != "" and (gap or group < 1000)) + _numeral_below_ten_thousand(group) + scale
+        gap = group == 0
     return text.removeprefix("一") if text.startswith("一十") else text or "零"
 
 
@@ -221,6 +216,17 @@ def _words_below_thousand(number: int) -> list[str]:
         words.append(_TENS[rest // 10 - 2])
         rest %= 10
     return words + [_UP_TO_NINETEEN[rest]] * (rest > 0)
+
+
+def _numeral_below_ten_thousand(number: int) -> str:
+    """Without the 零 of missing thousands, and empty for 0."""
+    text = ""
+    for size, unit in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
+        if digit := number // size % 10:
+            text += "零一二三四五六七八九"[digit] + unit
+        elif text and text[-1] != "零":
+            text += "零"
+    return text.rstrip("零")
 
 
 _BELOW_THOUSAND = [_words_below_thousand(number) for number in range(1000)]
