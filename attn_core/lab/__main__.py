@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+import zlib
 from pathlib import Path
 
 from attn_core.lab import extrapolation
@@ -43,14 +44,18 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
 def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / f"{name}{'-quick' if quick else ''}.json"
-    store = target.with_suffix(".partial.jsonl")
+    # Named by the settings, so that runs made with others are not taken for these.
+    settings = zlib.crc32(json.dumps(experiment.SETTINGS, sort_keys=True).encode())
+    store = folder / f"{target.stem}-{settings:08x}.partial.jsonl"
     start = time.perf_counter()
-    rows, failures = sweep(experiment.configurations(seeds, quick), experiment.run, workers=workers, store=store)
+    configurations = experiment.configurations(seeds, quick)
+    rows, failures = sweep(configurations, experiment.run, workers=workers, store=store)
     for failure in failures:
         print(f"failed: {json.dumps(failure['configuration'])}: {failure['error']}", file=sys.stderr)
     if failures:
         print(f"{len(failures)} runs of {name} failed. The others are kept: run it again to go on.", file=sys.stderr)
         return 1
+    seconds = {tuple(row[setting] for setting in configurations[0]): row["seconds"] for row in rows}
     result = {
         "experiment": name,
         "question": _question(experiment),
@@ -58,6 +63,8 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
         "settings": experiment.SETTINGS,
         "workers": workers,
         "seconds": round(time.perf_counter() - start, 1),
+        # The line above counts from the last start of an interrupted sweep; this one counts every run.
+        "seconds_of_runs": round(sum(seconds.values()), 1),
         **versions(),
     }
     write_result(target, result, rows)

@@ -1,4 +1,7 @@
-"""An encoder classifier, with or without a code for positions. Pre-norm: x + f(LayerNorm(x)), as in Xiong et al. 2020."""
+"""An encoder classifier, with or without a code for positions.
+
+Pre-norm, x + f(LayerNorm(x)), as in Xiong et al. 2020; the Transformer of 2017 is post-norm, LayerNorm(x + f(x)).
+"""
 
 import torch
 from torch import Tensor, nn
