@@ -12,7 +12,7 @@ Conventions, the same everywhere:
 """
 
 from attn_core.attention import AttentionOutput, AttentionTrace, attention_trace, scaled_dot_product_attention
-from attn_core.flops import AttentionCost, attention_cost
+from attn_core.flops import AttentionCost, FlopCount, attention_cost, count_flops, count_macs_with_fvcore
 from attn_core.masks import causal_mask, padding_mask
 from attn_core.multihead import MultiHeadAttention, merge_heads, split_heads
 from attn_core.positional import (
@@ -28,6 +28,7 @@ __all__ = [
     "AttentionCost",
     "AttentionOutput",
     "AttentionTrace",
+    "FlopCount",
     "LearnedPositionalEncoding",
     "MultiHeadAttention",
     "RelativePositionBias",
@@ -36,6 +37,8 @@ __all__ = [
     "attention_cost",
     "attention_trace",
     "causal_mask",
+    "count_flops",
+    "count_macs_with_fvcore",
     "merge_heads",
     "padding_mask",
     "scaled_dot_product_attention",

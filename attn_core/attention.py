@@ -63,7 +63,19 @@ def scaled_dot_product_attention(
     A query that may attend to nothing gets zero weights and zero values.
     Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes.
     """
-    query, key, value = _checked_inputs(query, key, value)
+    return attend(*checked_inputs(query, key, value), mask, scale, dropout_p, need_weights)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    scale: float | None,
+    dropout_p: float,
+    need_weights: bool,
+) -> AttentionOutput:
+    """`scaled_dot_product_attention` of a query, a key and a value that are known to fit one another."""
     mask = None if mask is None else _checked_mask(mask, query, key)
     scale = 1 / math.sqrt(query.size(-1)) if scale is None else _checked_scale(scale)
     if not isinstance(dropout_p, (int, float)) or not 0 <= dropout_p < 1:
@@ -78,7 +90,7 @@ def scaled_dot_product_attention(
         query, key, value = query[None], key[None], value[None]
     query, key, value = query.flatten(0, -3), key.flatten(0, -3), value.flatten(0, -3)
     # It takes the scale along, which saves a pass over the (L, S) scores; with beta=0 the first argument is ignored.
-    scores = torch.baddbmm(query.new_zeros(()), query, key.mT, beta=0, alpha=scale)
+    scores = torch.baddbmm(query.new_empty(()), query, key.mT, beta=0, alpha=scale)
     if mask is None:
         weights = _softmax_over_keys(scores)
     else:
@@ -92,7 +104,7 @@ def attention_trace(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | No
 
     Shapes, masks and errors as in `scaled_dot_product_attention`; `weights` and `values` agree with it.
     """
-    query, key, value = _checked_inputs(query, key, value)
+    query, key, value = checked_inputs(query, key, value)
     mask = None if mask is None else _checked_mask(mask, query, key)
     scores = query @ key.transpose(-2, -1)
     scaled = scores / math.sqrt(query.size(-1))
@@ -116,7 +128,11 @@ def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
 
 def _softmax_over_keys(scores: Tensor) -> Tensor:
     """Softmax over the last axis. It overwrites its input where no gradient needs it."""
-    if torch.is_grad_enabled() or scores.is_meta or torch.is_autocast_enabled(scores.device.type):
+    if torch.is_grad_enabled():
+        return scores.softmax(-1)
+    # Autocast, which may want the weights in float32, has made the scores half precision: no need to ask for others.
+    half = scores.dtype in (torch.float16, torch.bfloat16)
+    if half and (scores.is_meta or torch.is_autocast_enabled(scores.device.type)):
         return scores.softmax(-1)
     try:
         # A second (L, S) array would take longer to come by than the softmax itself.
@@ -125,7 +141,7 @@ def _softmax_over_keys(scores: Tensor) -> Tensor:
         return scores.softmax(-1)
 
 
-def _checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Check the three inputs; they come back with the same axes before the last two, broadcast where needed."""
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not isinstance(tensor, Tensor):

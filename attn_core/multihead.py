@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn_core.attention import AttentionOutput, scaled_dot_product_attention
+from attn_core.attention import AttentionOutput, attend, checked_inputs
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -22,7 +22,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     _check_count("num_heads", num_heads)
     if x.size(-1) % num_heads:
         raise ValueError(f"num_heads must divide the width, got {num_heads} heads and width {x.size(-1)}")
-    return x.view(*x.shape[:2], num_heads, x.size(-1) // num_heads).transpose(1, 2)
+    return _split(x, num_heads, x.size(-1) // num_heads)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -101,19 +101,22 @@ class MultiHeadAttention(nn.Module):
             raise ValueError("a value needs a key: pass both, or neither for self-attention")
         key = query if key is None else key
         value = key if value is None else value
-        self._check_input("query", query, query)
+        qkv_proj = self.qkv_proj
+        dtype = qkv_proj.weight.dtype
+        self._check_input("query", query, query, dtype)
         heads = [self.num_heads, self.num_kv_heads, self.num_kv_heads]
         if key is query and value is query:
-            q, k, v = split_heads(self.qkv_proj(query), sum(heads)).split_with_sizes(heads, dim=1)
+            # Cut from one tensor, they fit one another: only the others are checked for that.
+            q, k, v = _split(qkv_proj(query), sum(heads), self.head_dim).split_with_sizes(heads, dim=1)
         else:
-            self._check_input("key", key, query)
-            self._check_input("value", value, query)
-            q, k, v = self._project_apart((query, key, value), heads)
+            self._check_input("key", key, query, dtype)
+            self._check_input("value", value, query, dtype)
+            q, k, v = checked_inputs(*self._project_apart((query, key, value), heads))
         if self.num_kv_heads < self.num_heads:
             group = self.num_heads // self.num_kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         dropout_p = self.dropout if self.training else 0.0
-        values, weights = scaled_dot_product_attention(q, k, v, mask, dropout_p=dropout_p, need_weights=need_weights)
+        values, weights = attend(q, k, v, mask, None, dropout_p, need_weights)
         return AttentionOutput(self.out_proj(merge_heads(values)), weights)
 
     def _project_apart(self, inputs: tuple[Tensor, ...], heads: list[int]) -> list[Tensor]:
@@ -122,16 +125,15 @@ class MultiHeadAttention(nn.Module):
         weights = self.qkv_proj.weight.split(rows)
         biases = (None,) * 3 if self.qkv_proj.bias is None else self.qkv_proj.bias.split(rows)
         parts = zip(inputs, weights, biases, heads, strict=True)
-        return [split_heads(F.linear(x, weight, bias), count) for x, weight, bias, count in parts]
+        return [_split(F.linear(x, weight, bias), count, self.head_dim) for x, weight, bias, count in parts]
 
-    def _check_input(self, name: str, x: Tensor, query: Tensor) -> None:
+    def _check_input(self, name: str, x: Tensor, query: Tensor, dtype: torch.dtype) -> None:
         if not isinstance(x, Tensor):
             raise TypeError(f"{name} must be a torch.Tensor, got {type(x).__name__}")
         if x.dim() != 3 or x.size(-1) != self.embed_dim:
             raise ValueError(f"{name} must have shape (batch, length, {self.embed_dim}), got {tuple(x.shape)}")
         if x.size(0) != query.size(0):
             raise ValueError(f"query and {name} must share one batch size, got {query.size(0)} and {x.size(0)}")
-        dtype = self.qkv_proj.weight.dtype
         # Autocast brings floating inputs to one dtype itself.
         if x.dtype != dtype and not (x.is_floating_point() and torch.is_autocast_enabled(x.device.type)):
             raise TypeError(f"{name} must have the dtype of this layer, {dtype}, got {x.dtype}")
@@ -189,6 +191,10 @@ _TORCH_NAMES = {
     "out_proj.weight": "out_proj.weight",
     "out_proj.bias": "out_proj.bias",
 }
+
+
+def _split(x: Tensor, num_heads: int, head_dim: int) -> Tensor:
+    return x.unflatten(-1, (num_heads, head_dim)).transpose(1, 2)
 
 
 def _check_count(name: str, count: int) -> None:

@@ -52,19 +52,17 @@ class NearestItem:
 
     def answers(self, tokens: Tensor) -> Tensor:
         """The targets (B, L) of tokens (B, L)."""
-        length = tokens.size(1)
-        place = torch.arange(length)
-        distance = (place[:, None] - place).abs() + (length + 1) * (tokens[:, None, :] == 0)  # (B, L, L)
-        nearest, where = distance.min(-1)
-        # The other candidate stands as far away on the other side.
-        mirrored = (2 * place - where).clamp(0, length - 1)
-        other = tokens.gather(1, mirrored)
-        named = tokens.gather(1, where)
-        same_distance = (mirrored - place).abs() == nearest
-        two_answers = same_distance & (other > 0) & (other != named)
-        return (named - 1).masked_fill((tokens > 0) | two_answers, NOTHING)
+        place, last = torch.arange(tokens.size(1)), tokens.size(1) - 1
+        far = 2 * tokens.size(1)
+        is_item = tokens > 0
+        left = torch.where(is_item, place, -far).cummax(1).values  # the last item up to here
+        right = torch.where(is_item, place, far).flip(1).cummin(1).values.flip(1)  # the first one from here on
+        on_the_left, on_the_right = tokens.gather(1, left.clamp(min=0)), tokens.gather(1, right.clamp(max=last))
+        nearest = torch.where(place - left <= right - place, on_the_left, on_the_right)
+        two_answers = (place - left == right - place) & (on_the_left != on_the_right)
+        return (nearest - 1).masked_fill(is_item | two_answers, NOTHING)
 
-    def chance(self, length: int, samples: int = 2000) -> float:
+    def chance(self, length: int, samples: int = 1000) -> float:
         """The share of right answers when one names the most frequent item of the input at every gap: no positions."""
         (tokens,), targets = self.sample(samples, torch.Generator().manual_seed(0), length)
         counts = torch.nn.functional.one_hot(tokens, self.vocabulary_size)[..., 1:].sum(1)  # (B, kinds)

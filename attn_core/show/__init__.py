@@ -3,6 +3,7 @@
 from attn_core.show.explorers import Explorer, head_explorer, qkv_explorer, scale_explorer
 from attn_core.show.figures import head_grid, heatmap, new_figure, panel_figure, save
 from attn_core.show.panels import Panel, matrix_panel
+from attn_core.show.positions import position_explorer
 from attn_core.show.view import AttentionView
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "matrix_panel",
     "new_figure",
     "panel_figure",
+    "position_explorer",
     "qkv_explorer",
     "save",
     "scale_explorer",

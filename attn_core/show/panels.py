@@ -11,7 +11,7 @@ class Panel(NamedTuple):
 
     values: (rows, columns). title: one line above it.
     row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns are.
-    unit: what one cell is, in a word: "weight", "score", "value".
+    unit: what one cell is, in a word: "weight", "score", "value"; "bucket" for whole numbers that name one.
     """
 
     values: np.ndarray
@@ -24,17 +24,23 @@ class Panel(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The colour scale: 0 to 1 for weights, so that maps compare; else symmetrical around 0."""
+        """The colour scale: 0 to 1 for weights, so that maps compare; from 0 for buckets; else symmetrical around 0."""
         if self.unit == "weight":
             return 0.0, 1.0
         finite = np.abs(self.values[np.isfinite(self.values)])
-        top = float(finite.max()) if finite.size else 0.0
-        return -(top or 1.0), top or 1.0
+        top = (float(finite.max()) if finite.size else 0.0) or 1.0
+        return 0.0 if self.unit == "bucket" else -top, top
 
     @property
     def palette(self) -> str:
-        """A colour map that colour-blind readers can tell apart: dark to light for weights, two-sided for the rest."""
-        return "cividis" if self.unit == "weight" else "PuOr"
+        """A colour map that colour-blind readers can tell apart: one-sided where nothing is below 0."""
+        return "cividis" if self.unit in ("weight", "bucket") else "PuOr"
+
+    @property
+    def stretch(self) -> tuple[float, float]:
+        """Width and height of a cell in units of its shorter side: no map is thinner than a quarter of its length."""
+        rows, columns = self.values.shape
+        return max(1.0, rows / (4 * columns)), max(1.0, columns / (4 * rows))
 
 
 def as_array(values, dims: int, name: str = "weights") -> np.ndarray:

@@ -2,14 +2,19 @@
 const NUMBERS_UP_TO = 8;
 const GAP = 6;
 
-function cellSize(panel, count) {
-  const longest = Math.max(panel.rows, panel.columns);
+function shorterSide(longest, count) {
   if (longest <= 4) return 46;
   if (longest <= NUMBERS_UP_TO) return 40;
   return Math.max(3, Math.floor((count > 1 ? 190 : 420) / longest));
 }
 
-function spoken(value) {
+function cellSize(panel, count) {
+  const side = shorterSide(Math.max(panel.rows, panel.columns), count);
+  return panel.stretch.map((factor) => Math.floor(side * factor)); // width, height
+}
+
+function spoken(value, unit) {
+  if (unit === "bucket") return String(value);
   return Number.isFinite(value) ? value.toFixed(4) : "hidden by the mask";
 }
 
@@ -61,7 +66,7 @@ function render({ model, el }) {
     readout.textContent =
       `${panel.title}: ${panel.row_name} ${panel.row_labels[row]} → ` +
       `${panel.column_name} ${panel.column_labels[column]}: ` +
-      `${panel.unit} ${spoken(valueAt(index, row, column))}`;
+      `${panel.unit} ${spoken(valueAt(index, row, column), panel.unit)}`;
   }
 
   function select(index, row, column) {
@@ -75,22 +80,24 @@ function render({ model, el }) {
 
   function margins(panel, context) {
     const widest = (labels) => Math.max(...labels.map((label) => context.measureText(label).width));
-    const size = parts.cell[model.get("panel_layout").indexOf(panel)];
+    const [cellWidth] = parts.cell[model.get("panel_layout").indexOf(panel)];
     const columnWidth = widest(panel.column_labels);
-    const slanted = columnWidth > size - 2;
-    return { left: widest(panel.row_labels) + 2 * GAP + 14, top: (slanted ? columnWidth : 12) + 2 * GAP + 14, slanted };
+    const slanted = columnWidth > cellWidth - 2;
+    // Whole pixels: else seams show between small cells.
+    const left = Math.ceil(widest(panel.row_labels)) + 2 * GAP + 14;
+    return { left, top: (slanted ? Math.ceil(columnWidth) : 12) + 2 * GAP + 14, slanted };
   }
 
   function draw(index) {
     const panel = model.get("panel_layout")[index];
     const { canvas, selected } = parts[index];
-    const size = parts.cell[index];
+    const [cellWidth, cellHeight] = parts.cell[index];
     const context = canvas.getContext("2d");
     const font = `12px ${family}, sans-serif`;
     context.font = font;
     const { left, top, slanted } = margins(panel, context);
-    const width = Math.ceil(left + panel.columns * size + 2);
-    const height = Math.ceil(top + panel.rows * size + 2);
+    const width = Math.ceil(left + panel.columns * cellWidth + 2);
+    const height = Math.ceil(top + panel.rows * cellHeight + 2);
     const ratio = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
@@ -105,32 +112,33 @@ function render({ model, el }) {
     context.textBaseline = "middle";
     const ink = getComputedStyle(root).color;
     const palette = model.get("palettes")[panel.palette];
+    const line = Math.min(cellWidth, cellHeight) > 6 ? 1 : 0; // between cells, where there is room
     const numbers = Math.max(panel.rows, panel.columns) <= NUMBERS_UP_TO;
     for (let i = 0; i < panel.rows; i++) {
       for (let j = 0; j < panel.columns; j++) {
         const value = valueAt(index, i, j);
         const level = Math.round((255 * (value - panel.low)) / (panel.high - panel.low));
         const colour = Number.isFinite(value) ? palette[Math.min(Math.max(level, 0), 255)] : "#d0d0d0";
-        const x = left + j * size;
-        const y = top + i * size;
+        const x = left + j * cellWidth;
+        const y = top + i * cellHeight;
         context.fillStyle = colour;
-        context.fillRect(x, y, size > 6 ? size - 1 : size, size > 6 ? size - 1 : size);
+        context.fillRect(x, y, cellWidth - line, cellHeight - line);
         if (numbers) {
           context.fillStyle = isDark(colour) ? "#ffffff" : "#000000";
           context.textAlign = "center";
-          context.fillText(written(value), x + size / 2, y + size / 2);
+          context.fillText(written(value), x + cellWidth / 2, y + cellHeight / 2);
         }
       }
     }
     context.fillStyle = ink;
-    const step = Math.max(1, Math.ceil(13 / size));
+    const every = (size) => Math.max(1, Math.ceil(13 / size)); // the labels that fit
     context.textAlign = "right";
-    for (let i = 0; i < panel.rows; i += step) {
-      context.fillText(panel.row_labels[i], left - GAP, top + (i + 0.5) * size);
+    for (let i = 0; i < panel.rows; i += every(cellHeight)) {
+      context.fillText(panel.row_labels[i], left - GAP, top + (i + 0.5) * cellHeight);
     }
-    for (let j = 0; j < panel.columns; j += step) {
+    for (let j = 0; j < panel.columns; j += every(cellWidth)) {
       context.save();
-      context.translate(left + (j + 0.5) * size, top - GAP);
+      context.translate(left + (j + 0.5) * cellWidth, top - GAP);
       context.textAlign = slanted ? "left" : "center";
       if (slanted) context.rotate(-Math.PI / 2);
       else context.translate(0, -6);
@@ -141,7 +149,7 @@ function render({ model, el }) {
     context.textAlign = "left";
     context.fillText(`${panel.column_name} →`, left, 8);
     context.save();
-    context.translate(8, top + panel.rows * size);
+    context.translate(8, top + panel.rows * cellHeight);
     context.rotate(-Math.PI / 2);
     context.fillText(`← ${panel.row_name}`, 0, 0);
     context.restore();
@@ -149,7 +157,8 @@ function render({ model, el }) {
     if (selected) {
       context.strokeStyle = ink;
       context.lineWidth = 2;
-      context.strokeRect(left + selected[1] * size, top + selected[0] * size, size - 1, size - 1);
+      const [x, y] = [left + selected[1] * cellWidth, top + selected[0] * cellHeight];
+      context.strokeRect(x, y, cellWidth - 1, cellHeight - 1);
     }
   }
 
@@ -162,10 +171,10 @@ function render({ model, el }) {
     const cellUnder = (event) => {
       const box = canvas.getBoundingClientRect();
       const [left, top] = parts[index].origin;
-      const size = parts.cell[index];
+      const [cellWidth, cellHeight] = parts.cell[index];
       const panel = model.get("panel_layout")[index];
-      const row = Math.floor((event.clientY - box.top - top) / size);
-      const column = Math.floor((event.clientX - box.left - left) / size);
+      const row = Math.floor((event.clientY - box.top - top) / cellHeight);
+      const column = Math.floor((event.clientX - box.left - left) / cellWidth);
       const inside = row >= 0 && column >= 0 && row < panel.rows && column < panel.columns;
       if (inside) select(index, row, column);
     };

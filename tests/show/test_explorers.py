@@ -14,10 +14,19 @@ import torch.nn.functional as F
 from ipywidgets.widgets.widget import _instances as widget_registry
 
 from attn_core import MultiHeadAttention, attention_cost
-from attn_core.show import Explorer, explorers, head_explorer, matrix_panel, qkv_explorer, scale_explorer
+from attn_core.show import (
+    Explorer,
+    explorers,
+    head_explorer,
+    matrix_panel,
+    position_explorer,
+    qkv_explorer,
+    scale_explorer,
+)
 from attn_core.show.explorers import HEAD_COUNTS, SENTENCE, entropy, head_steps, legal_heads, qkv_steps, scale_steps
+from attn_core.show.positions import ENCODINGS, position_steps
 
-EXPLORERS = [qkv_explorer, scale_explorer, head_explorer]
+EXPLORERS = [qkv_explorer, scale_explorer, head_explorer, position_explorer]
 DIMENSIONS = range(16, 513, 8)
 
 
@@ -168,7 +177,15 @@ def test_offered_heads_divide_the_dimension():
 # All of them
 
 
-@pytest.mark.parametrize("compute, arguments", [(qkv_steps, (1, 1, 1, 0)), (scale_steps, (64,)), (head_steps, (64, 8))])
+@pytest.mark.parametrize(
+    "compute, arguments",
+    [
+        (qkv_steps, (1, 1, 1, 0)),
+        (scale_steps, (64,)),
+        (head_steps, (64, 8)),
+        *((position_steps, (encoding, 24, 24, 10000, 1)) for encoding in ENCODINGS),
+    ],
+)
 def test_a_compute_function_gives_the_same_whatever_the_random_state_and_leaves_it_alone(compute, arguments):
     torch.manual_seed(1)
     panels, caption = compute(*arguments)
@@ -219,8 +236,9 @@ def test_every_slider_can_be_moved_over_its_whole_range(make):
 
 @pytest.mark.parametrize("make", EXPLORERS)
 def test_the_view_shows_the_new_setting_after_a_move(make):
-    explorer = make()
-    for control in explorer.controls.values():
+    for argument in make().controls:
+        explorer = make()  # from the start each time: after other moves a control may have no say
+        control = explorer.controls[argument]
         before = pixels(explorer)
         values = settings_of(control)
         control.value = values[0] if control.value != values[0] else values[1]
@@ -314,10 +332,11 @@ def messages(monkeypatch):
 
 @pytest.mark.parametrize("make", EXPLORERS)
 def test_a_move_of_the_reader_is_answered_with_one_message_besides_the_echo(make, messages):
-    explorer = make()
-    senders = messages(explorer)
-    for control in explorer.controls.values():
-        senders.clear()
+    for argument in make().controls:
+        if make is position_explorer and argument == "d_model":
+            continue  # other pairs are on offer then, see below
+        explorer = make()
+        control, senders = explorer.controls[argument], messages(explorer)
         if isinstance(control, ipywidgets.SelectionSlider):
             control.set_state({"index": 1})
         else:
@@ -331,6 +350,15 @@ def test_new_heads_on_offer_are_one_message_more(messages):
     dimension, heads = explorer.controls["embed_dim"], explorer.controls["num_heads"]
     dimension.set_state({"value": 24})
     assert senders == [dimension, heads, explorer.view]
+
+
+@pytest.mark.parametrize("width", [8, 128])
+def test_new_pairs_on_offer_are_one_message_more(width, messages):
+    explorer = position_explorer()
+    explorer.controls["pair"].value = 11
+    senders = messages(explorer)
+    explorer.controls["d_model"].set_state({"value": width})
+    assert senders == [explorer.controls["d_model"], explorer.controls["pair"], explorer.view]
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
