@@ -41,7 +41,7 @@ class CourseFigure(Figure):
         return f"Figure: {self.alt}"
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        with rc_context(_style()):
+        with rc_context(style()):
             data = io.BytesIO()
             _settle(self)
             self.savefig(data, format="png")
@@ -56,7 +56,7 @@ def new_figure(width: float, height: float, alt: str, rows: int = 1, columns: in
     """A figure of the course, in inches, and its axes as `Figure.subplots` gives them."""
     if not alt.strip():
         raise ValueError("alt must say in a sentence what the figure shows, got an empty text")
-    with rc_context(_style()):
+    with rc_context(style()):
         figure = CourseFigure(figsize=(width, height), layout="constrained", facecolor="white", dpi=100)
         figure.alt = alt
         return figure, figure.subplots(rows, columns, **options)
@@ -91,7 +91,7 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     figure, axes = new_figure(
         side * columns + 0.9, side * rows + 0.4 * bool(title), _alt(panels, title), rows, columns, squeeze=False
     )
-    with rc_context(_style()):
+    with rc_context(style()):
         for axis, panel in zip(axes.flat, panels, strict=False):
             _draw(axis, panel)
         for axis in axes.flat[len(panels) :]:
@@ -114,7 +114,7 @@ def save(figure: Figure, path) -> Path:
         raise ValueError(f"the name must end in {', '.join(_FORMATS)}, got {path.name!r}")
     part = path.with_name(path.name + ".part")
     try:
-        with rc_context(_style()):
+        with rc_context(style()):
             _settle(figure)
             metadata = _FORMATS[ending](getattr(figure, "alt", ""))
             figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
@@ -235,8 +235,8 @@ def _chinese_font() -> str:
 _styles: dict = {}
 
 
-def _style() -> dict:
-    """rcParams of every figure; the first call registers the font with the Chinese characters."""
+def style() -> dict:
+    """The rcParams of every figure, for `matplotlib.rc_context`; the first call registers the font with the Chinese characters."""
     if not _styles:
         font_manager.fontManager.addfont(_chinese_font())
         name = font_manager.FontProperties(fname=_chinese_font()).get_name()

@@ -1,0 +1,63 @@
+"""Curves with intervals: what several runs measured, by a setting and for each of several kinds."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+import seaborn
+from matplotlib import rc_context
+
+from attn_core.show.figures import CourseFigure, new_figure, style
+
+MARKERS = "osD^vP*Xd<>h"
+
+
+def interval_curves(
+    estimates: pd.DataFrame,
+    x: str,
+    by: str,
+    *,
+    x_label: str,
+    y_label: str,
+    title: str | None = None,
+    guides: Sequence[tuple[str, Sequence[float], Sequence[float]]] = (),
+    log_x: bool = False,
+    limits: tuple[float, float] | None = None,
+) -> CourseFigure:
+    """One curve of means for each value of `by`, with a bar for the interval; marker and colour tell them apart.
+
+    estimates: one row per point, with the columns x, by, mean, low and high; a mean that is not there is left out.
+    guides: names with x and y values of lines to compare with, drawn grey and dashed. limits: of the y axis.
+    Raises ValueError for missing columns or more curves than markers.
+    """
+    if missing := [name for name in (x, by, "mean", "low", "high") if name not in estimates]:
+        raise ValueError(f"the estimates must have the columns {', '.join(missing)}, got {', '.join(estimates)}")
+    kinds = list(dict.fromkeys(estimates[by]))
+    if len(kinds) > len(MARKERS):
+        raise ValueError(f"at most {len(MARKERS)} curves can be told apart, got {len(kinds)}")
+    figure, axis = new_figure(7.5, 4.2, _alt(estimates, x, by, x_label, y_label, title))
+    with rc_context(style()):
+        places = sorted(set(estimates[x]))
+        for kind, marker, colour in zip(
+            kinds, MARKERS, seaborn.color_palette("colorblind", len(MARKERS)), strict=False
+        ):
+            points = estimates[(estimates[by] == kind) & estimates["mean"].notna()].sort_values(x)
+            bars = (points["mean"] - points["low"], points["high"] - points["mean"])
+            axis.errorbar(points[x], points["mean"], bars, label=kind, marker=marker, color=colour, capsize=3, ms=6)
+        for name, xs, ys in guides:
+            axis.plot(xs, ys, "--", color="0.4", label=name)
+        if log_x:
+            axis.set_xscale("log", base=2)
+        axis.set_xticks(places, [f"{place:,}" for place in places])
+        axis.minorticks_off()
+        axis.set(xlabel=x_label, ylabel=y_label, title=title or "", ylim=limits)
+        axis.grid(alpha=0.3)
+        figure.legend(loc="outside right center", frameon=False)
+    return figure
+
+
+def _alt(estimates: pd.DataFrame, x: str, by: str, x_label: str, y_label: str, title: str | None) -> str:
+    parts = [f"{title}." if title else "", f"{y_label} against {x_label}."]
+    for kind, points in estimates[estimates["mean"].notna()].groupby(by, sort=False):
+        values = ", ".join(f"{place:,} {mean:.2f}" for place, mean in zip(points[x], points["mean"], strict=True))
+        parts.append(f"{kind}: {values}.")
+    return " ".join(filter(None, parts))
