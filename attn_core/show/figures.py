@@ -236,7 +236,7 @@ _styles: dict = {}
 
 
 def style() -> dict:
-    """The rcParams of every figure, for `matplotlib.rc_context`; the first call registers the font with the Chinese characters."""
+    """rcParams of every figure, for `matplotlib.rc_context`; the first call registers the Chinese font."""
     if not _styles:
         font_manager.fontManager.addfont(_chinese_font())
         name = font_manager.FontProperties(fname=_chinese_font()).get_name()
