@@ -63,7 +63,8 @@ def scaled_dot_product_attention(
     A query that may attend to nothing gets zero weights and zero values.
     Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes.
     """
-    return attend(*checked_inputs(query, key, value), mask, scale, dropout_p, need_weights)
+    query, key, value = checked_inputs(query, key, value)
+    return attend(query, key, value, mask, scale=scale, dropout_p=dropout_p, need_weights=need_weights)
 
 
 def attend(
@@ -71,7 +72,8 @@ def attend(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    scale: float | None,
+    *,
+    scale: float | None = None,
     dropout_p: float,
     need_weights: bool,
 ) -> AttentionOutput:

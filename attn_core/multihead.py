@@ -105,18 +105,19 @@ class MultiHeadAttention(nn.Module):
         dtype = qkv_proj.weight.dtype
         self._check_input("query", query, query, dtype)
         heads = [self.num_heads, self.num_kv_heads, self.num_kv_heads]
-        if key is query and value is query:
-            # Cut from one tensor, they fit one another: only the others are checked for that.
+        if self_attention := key is query and value is query:
             q, k, v = _split(qkv_proj(query), sum(heads), self.head_dim).split_with_sizes(heads, dim=1)
         else:
             self._check_input("key", key, query, dtype)
             self._check_input("value", value, query, dtype)
-            q, k, v = checked_inputs(*self._project_apart((query, key, value), heads))
+            q, k, v = self._project_apart((query, key, value), heads)
         if self.num_kv_heads < self.num_heads:
             group = self.num_heads // self.num_kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+        # Three that were cut from one tensor fit one another.
+        q, k, v = (q, k, v) if self_attention else checked_inputs(q, k, v)
         dropout_p = self.dropout if self.training else 0.0
-        values, weights = attend(q, k, v, mask, None, dropout_p, need_weights)
+        values, weights = attend(q, k, v, mask, dropout_p=dropout_p, need_weights=need_weights)
         return AttentionOutput(self.out_proj(merge_heads(values)), weights)
 
     def _project_apart(self, inputs: tuple[Tensor, ...], heads: list[int]) -> list[Tensor]:
