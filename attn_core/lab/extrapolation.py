@@ -8,9 +8,9 @@ from attn_core.lab.training import accuracy, train
 
 SETTINGS = {
     "task": {"num_kinds": 8, "density": 0.2},
-    "model": {"d_model": 64, "num_heads": 4, "num_layers": 2},
+    "model": {"d_model": 32, "num_heads": 4, "num_layers": 2},
     "batch_size": 32,
-    "learning_rate": 3e-3,
+    "learning_rate": 5e-3,
     "training_lengths": [8, 32],
     "test_lengths": [32, 48, 64, 128, 256],
     "test_samples": 512,
