@@ -186,7 +186,7 @@ class _Watch(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         operator, name = func._overloadpacket, str(func._overloadpacket)
         own = func.namespace in ("aten", "prim", "prims", "profiler")
-        product = torch.Tag.pointwise not in func.tags and _PRODUCT.search(name) and not _NO_PRODUCT.search(name)
+        product = _PRODUCT.search(name) and not _NO_PRODUCT.search(name)
         if operator not in self.formulas and (product or not own):
             self.names.add(name)
         return func(*args, **(kwargs or {}))
@@ -206,5 +206,5 @@ def count_macs_with_fvcore(module: nn.Module, *args: object) -> tuple[int, dict[
             from fvcore.nn import FlopCountAnalysis
         except ModuleNotFoundError as error:
             raise ImportError(f"count_macs_with_fvcore needs fvcore ({error}): pip install fvcore") from None
-        analysis = FlopCountAnalysis(module, args).tracer_warnings("none").unsupported_ops_warnings(False)
+        analysis = FlopCountAnalysis(module, args).unsupported_ops_warnings(False)
         return analysis.uncalled_modules_warnings(False).total(), dict(analysis.unsupported_ops())

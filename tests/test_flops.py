@@ -393,7 +393,13 @@ def test_fvcore_is_quiet_and_leaves_the_random_state_alone(caplog, capfd):
     pytest.importorskip("fvcore")
     for name in [name for name in sys.modules if name.split(".")[0] == "fvcore"]:
         del sys.modules[name]  # it warns on its first import
-    dropping, ours = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5)), MultiHeadAttention(8, 2)
+
+    class Branching(nn.Module):
+        def forward(self, x):
+            return x if x.sum() > 0 else -x
+
+    dropping, ours = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), Branching()), MultiHeadAttention(8, 2)
+    theirs = ours.to_torch()
     before = torch.get_rng_state()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -401,6 +407,7 @@ def test_fvcore_is_quiet_and_leaves_the_random_state_alone(caplog, capfd):
         assert (
             count_macs_with_fvcore(ours, torch.ones(1, 4, 8))[0] == attention_cost(4, 8, 2).total_macs - 2 * 4 * 4 * 8
         )
+        count_macs_with_fvcore(theirs, *torch.ones(3, 1, 4, 8))
     assert torch.equal(torch.get_rng_state(), before)
     assert not caplog.records and capfd.readouterr() == ("", "")
 
