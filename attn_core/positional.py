@@ -90,7 +90,7 @@ class RotaryEmbedding(nn.Module):
         if layout not in ("interleaved", "half_split"):
             raise ValueError(f'layout must be "interleaved" or "half_split", got {layout!r}')
         self.head_dim, self.layout = head_dim, layout
-        self.angles = SinusoidalPositionalEncoding(head_dim, base=base)  # its columns are sin pθ_i, cos pθ_i
+        self.angles = SinusoidalPositionalEncoding(head_dim, 128, base)  # its columns are sin pθ_i, cos pθ_i
 
     def forward(self, q_or_k: Tensor, offset: int = 0) -> Tensor:
         """(..., L, head_dim) -> the same shape. offset: the position of the first row, for decoding with a cache."""

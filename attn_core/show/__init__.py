@@ -1,5 +1,6 @@
 """What people look at: heatmaps, figures with alt text, and explorers with sliders."""
 
+from attn_core.show.curves import interval_curves
 from attn_core.show.explorers import Explorer, head_explorer, qkv_explorer, scale_explorer
 from attn_core.show.figures import head_grid, heatmap, new_figure, panel_figure, save
 from attn_core.show.panels import Panel, matrix_panel
@@ -13,6 +14,7 @@ __all__ = [
     "head_explorer",
     "head_grid",
     "heatmap",
+    "interval_curves",
     "matrix_panel",
     "new_figure",
     "panel_figure",

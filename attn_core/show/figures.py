@@ -93,7 +93,7 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     )
     with rc_context(style()):
         for axis, panel in zip(axes.flat, panels, strict=False):
-            _draw(axis, panel)
+            _draw(axis, panel, alone=len(panels) == 1)
         for axis in axes.flat[len(panels) :]:
             axis.set_axis_off()
         if all(panel.unit == "weight" for panel in panels):
@@ -142,7 +142,7 @@ def palette_colours(name: str) -> list[str]:
     return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in levels]
 
 
-def _draw(axis, panel: Panel) -> None:
+def _draw(axis, panel: Panel, alone: bool) -> None:
     low, high = panel.limits
     rows, columns = panel.values.shape
     seaborn.heatmap(
@@ -159,12 +159,15 @@ def _draw(axis, panel: Panel) -> None:
         xticklabels=False,  # seaborn draws the whole figure once per panel to place labels; set below instead
         yticklabels=False,
     )
+    width, height = panel.stretch
+    axis.set_aspect(height / width)
     axis.set_facecolor("#d0d0d0")  # what a mask hides
     if max(rows, columns) <= ANNOTATE_UP_TO:
         _annotate(axis, panel)
     widest = max(map(len, panel.column_labels))
-    _label(axis.xaxis, panel.column_labels, rotation=90 if widest > 3 or widest * columns > 24 else 0)
-    _label(axis.yaxis, panel.row_labels, rotation=0)
+    most = LABELS_AT_MOST if alone else LABELS_AT_MOST // 2  # several maps share the width
+    _label(axis.xaxis, panel.column_labels, most, rotation=90 if widest > 3 or widest * columns > 24 else 0)
+    _label(axis.yaxis, panel.row_labels, most, rotation=0)
     axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
 
 
@@ -179,8 +182,8 @@ def _annotate(axis, panel: Panel) -> None:
         )
 
 
-def _label(axis, labels: Sequence[str], rotation: float) -> None:
-    step = -(-len(labels) // LABELS_AT_MOST)
+def _label(axis, labels: Sequence[str], most: int, rotation: float) -> None:
+    step = -(-len(labels) // most)
     # Positions and texts together: repeated tokens keep a place each.
     places = np.arange(0, len(labels), step)
     # No formulas: a token such as "$x$" stands as it is.

@@ -87,10 +87,6 @@ class AttentionView(anywidget.AnyWidget):
 def with_picture(widget, bundle, view: AttentionView):
     """A widget's mimebundle with its whole text and the PNG of its view beside it, for pages that have no kernel."""
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-    figure = panel_figure(view.panels)
-    for axis, panel in zip(figure.axes, view.panels, strict=False):  # a colour bar may follow
-        width, height = panel.stretch
-        axis.set_aspect(height / width)
-    picture, picture_metadata = figure._repr_mimebundle_()
+    picture, picture_metadata = panel_figure(view.panels)._repr_mimebundle_()
     data = {**data, "text/plain": repr(widget), "image/png": picture["image/png"]}
     return data, {**metadata, **picture_metadata}
