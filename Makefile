@@ -1,7 +1,7 @@
 # Everything lives in .venv; nothing else is written outside this folder but pip's own cache.
 # PYTHON=...       the Python to build .venv with; otherwise the first suitable one on the PATH
 # TORCH_INDEX=...  one more package index for torch, such as PyTorch's own index of CPU builds
-# ARGS=...         options passed on to JupyterLab, pytest or uv
+# ARGS=...         options passed on to JupyterLab, pytest, uv or the experiments
 # NB=...           the notebook to refresh, such as 03
 
 TORCH := torch==2.13.0
@@ -18,10 +18,13 @@ export JUPYTERLAB_SETTINGS_DIR := $(CURDIR)/.venv/jupyter/lab/settings
 export JUPYTERLAB_WORKSPACES_DIR := $(CURDIR)/.venv/jupyter/lab/workspaces
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 
-.PHONY: help setup lab test lint refresh bench lock
+.PHONY: help setup lab test lint refresh experiments bench lock
+
+# No progress bars in outputs that are compared and committed.
+test refresh: export TQDM_DISABLE := 1
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.installed ## install the course into .venv; does nothing when that is done
 	@:
@@ -40,6 +43,9 @@ lint: .venv/.installed-dev ## check style, format and the direction of imports
 
 refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them: NB=03
 	$(BIN)/python tools/refresh.py $(NB)
+
+experiments: .venv/.installed ## run every experiment again and write notebooks/results (hours); ARGS=--quick (minutes)
+	$(BIN)/python -m attn_core.lab --all $(ARGS)
 
 bench: .venv/.installed-dev ## time our layer against PyTorch's
 	$(BIN)/python tools/bench.py

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 READER, DEV = "requirements.lock", "requirements-dev.lock"
 NAMES_TORCH = ("README.md", "Makefile", "environment.yml", ".github/workflows/ci.yml")
 FILES = ("pyproject.toml", READER, DEV, "CITATION.cff", ".ci/run", *NAMES_TORCH)
-TARGETS = {"help", "setup", "lab", "test", "lint", "refresh", "bench", "lock"}
+TARGETS = {"help", "setup", "lab", "test", "lint", "refresh", "experiments", "bench", "lock"}
 
 # Each of the functions below reads the files under a root and returns what is wrong, one sentence each.
 

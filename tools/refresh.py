@@ -28,6 +28,7 @@ def main(arguments: list[str], folder: Path = NOTEBOOKS) -> int:
         asked = " ".join(arguments) or "any"
         print(f"There is no notebook {asked}. There are: {', '.join(path.stem for path in there) or 'none'}.")
         return 1
+    os.environ.setdefault("TQDM_DISABLE", "1")  # a progress bar never looks the same twice
     for path in paths:
         start = time.perf_counter()
         notebook = nbformat.read(path, as_version=4)

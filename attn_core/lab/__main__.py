@@ -1,4 +1,4 @@
-"""The experiments of the course: `python -m attn_core.lab --list`, `python -m attn_core.lab NAME`."""
+"""The experiments of the course: `python -m attn_core.lab --list`, then `python -m attn_core.lab NAME` or `--all`."""
 
 import argparse
 import json
@@ -22,6 +22,7 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
     parser = argparse.ArgumentParser(prog="python -m attn_core.lab", description="Run an experiment of the course.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the experiments to run")
     parser.add_argument("--list", action="store_true", help="list the experiments and what they ask")
+    parser.add_argument("--all", action="store_true", help="run every experiment")
     parser.add_argument("--quick", action="store_true", help="a short version, written beside the committed result")
     parser.add_argument("--seeds", type=_positive, default=FEWEST_SEEDS, help="runs of each setting (default 5)")
     parser.add_argument("--workers", type=_positive, default=os.cpu_count(), help="processes (default: all cores)")
@@ -30,15 +31,14 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
         for name, experiment in experiments.items():
             print(f"{name:16} {_question(experiment)}")
         return 0
-    if not asked.names:
-        parser.error("name an experiment, or --list to see them")
-    if unknown := [name for name in asked.names if name not in experiments]:
+    if bool(asked.names) == asked.all:
+        parser.error("name experiments or ask for --all; --list shows them")
+    names = list(experiments) if asked.all else asked.names
+    if unknown := [name for name in names if name not in experiments]:
         parser.error(f"there is no experiment {', '.join(unknown)}; there are {', '.join(experiments)}")
     if asked.seeds < FEWEST_SEEDS and not asked.quick:
         parser.error(f"a result needs at least {FEWEST_SEEDS} seeds, got {asked.seeds}; add --quick to try things out")
-    return max(
-        _run(name, experiments[name], asked.quick, asked.seeds, asked.workers, Path(folder)) for name in asked.names
-    )
+    return max(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, Path(folder)) for name in names)
 
 
 def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path) -> int:
@@ -55,7 +55,8 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
     if failures:
         print(f"{len(failures)} runs of {name} failed. The others are kept: run it again to go on.", file=sys.stderr)
         return 1
-    seconds = {tuple(row[setting] for setting in configurations[0]): row["seconds"] for row in rows}
+    # A run may have several rows, each with its seconds.
+    seconds = {json.dumps([row[setting] for setting in configurations[0]]): row["seconds"] for row in rows}
     result = {
         "experiment": name,
         "question": _question(experiment),

@@ -76,7 +76,7 @@ class EncoderClassifier(nn.Module):
         x = self.norm(x)
         if self.pool:
             share = torch.ones_like(tokens) if self.padding is None else tokens != self.padding
-            x = torch.einsum("bld,bl->bd", x, share / share.sum(1, keepdim=True).clamp(min=1))
+            x = torch.einsum("bld,bl->bd", x, (share / share.sum(1, keepdim=True).clamp(min=1)).to(x))
         return self.answer(x)
 
 

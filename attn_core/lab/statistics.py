@@ -41,9 +41,12 @@ def estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
 
 
 def estimates(table: pd.DataFrame, by: str | list[str], value: str) -> pd.DataFrame:
-    """The estimate of one column for each group: columns mean, low, high, runs."""
-    groups = table.groupby(by, sort=False)[value]
-    return pd.DataFrame({key: estimate(group)._asdict() for key, group in groups}).T.astype({"runs": int})
+    """The estimate of one column for each group, in the table's order: columns mean, low, high, runs.
+
+    None in a column of `by` is a group like any other.
+    """
+    groups = table.groupby(by, sort=False, dropna=False)[value].agg(list)
+    return pd.DataFrame([estimate(group) for group in groups], index=groups.index)
 
 
 def paired_difference(table: pd.DataFrame, setting: str, first: object, second: object, value: str) -> Estimate:
@@ -52,7 +55,7 @@ def paired_difference(table: pd.DataFrame, setting: str, first: object, second: 
     Raises ValueError unless every seed of the one is there once for the other.
     """
     one, other = (
-        table[table[setting] == choice].set_index("seed", verify_integrity=False)[value].sort_index()
+        table[table[setting] == choice].set_index("seed")[value].sort_index()
         for choice in (first, second)
     )
     if list(one.index) != list(other.index) or one.index.has_duplicates:
@@ -67,4 +70,4 @@ def chance_level(answers: Sequence[object]) -> float:
     """The accuracy of always giving the most frequent answer."""
     if len(answers) == 0:
         raise ValueError("a level of chance needs at least one answer")
-    return float(pd.Series(answers).value_counts(normalize=True).iloc[0])
+    return float(pd.Series(answers).value_counts(normalize=True, dropna=False).iloc[0])

@@ -41,6 +41,8 @@ class NearestItem:
 
     def sample(self, batch_size: int, generator: torch.Generator, length: int = 32) -> Batch:
         """tokens (B, L), 0 for a gap and 1 to num_kinds for an item; targets (B, L), the kind from 0 or NOTHING."""
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
         if length < 2:
             raise ValueError(f"length must be at least 2, for an item and a gap, got {length}")
         kinds = torch.randint(1, self.num_kinds + 1, (batch_size, length), generator=generator)

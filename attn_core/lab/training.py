@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
+from attn_core.lab.progress import progress
 from attn_core.lab.tasks import NOTHING, Batch
 
 
@@ -44,7 +44,7 @@ def train(
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps, warmup))
     history = History([], [])
     model.train()
-    with tqdm(range(steps), desc=label, leave=False, mininterval=0.5) as bar:
+    with progress(range(steps), desc=label, mininterval=0.5) as bar:
         for step in bar:
             batch = sample(generator)
             loss = cross_entropy(model(*batch.inputs), batch.targets)
@@ -70,14 +70,16 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def accuracy(model: nn.Module, batch: Batch) -> float:
-    """The share of right answers among all that is asked."""
+    """The share of right answers among all that is asked, in evaluation mode; the model's own mode comes back."""
+    training = model.training
     model.eval()
     with torch.no_grad():
         answers = model(*batch.inputs).argmax(-1)
+    model.train(training)
     asked = batch.targets != NOTHING
     return (answers == batch.targets)[asked].double().mean().item()
 
 
 def _share_of_rate(step: int, steps: int, warmup: int) -> float:
     # The cosine reaches zero one step after the last, so that the last step still learns something.
-    return min(1.0, (step + 1) / warmup) * 0.5 * (1 + math.cos(math.pi * step / steps))
+    return min(1.0, (step + 1) / max(warmup, 1)) * 0.5 * (1 + math.cos(math.pi * step / steps))

@@ -84,3 +84,11 @@ def test_a_file_is_written_whole_or_not_at_all(refresh, tmp_path, monkeypatch):
         refresh.write_whole(path, "new")
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+def test_no_progress_bar_gets_into_a_notebook(refresh, tmp_path, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    code = "from attn_core.lab.progress import progress\nfor _ in progress(range(3)):\n    pass"
+    path = write(tmp_path, "01_one", code)
+    assert refresh.main([], tmp_path) == 0
+    assert nbformat.read(path, as_version=4).cells[1].outputs == []

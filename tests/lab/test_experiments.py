@@ -1,0 +1,286 @@
+"""The command line of the experiments, the results that are committed, and the extrapolation itself."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import types
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import pytest
+import runs
+import torch
+
+from attn_core.lab import __main__ as command
+from attn_core.lab import extrapolation
+from attn_core.lab.models import EncoderClassifier
+from attn_core.lab.sweep import sweep, versions
+
+COMMITTED = sorted(path for path in command.RESULTS.glob("*.json") if not path.stem.endswith("-quick"))
+
+
+@pytest.fixture
+def main(tmp_path, monkeypatch):
+    """The command, on a folder and an experiment of this test, with threads in place of processes."""
+    with ThreadPoolExecutor(2) as pool:
+        monkeypatch.setattr(command, "sweep", partial(sweep, executor=pool))
+        yield lambda *arguments, **fakes: command.main(list(arguments), tmp_path, fakes or {"fake": fake(tmp_path)})
+
+
+def fake(folder, run=runs.fails_at_two, counts=(0, 1), settings=None):
+    return types.SimpleNamespace(
+        __doc__="What is a square,\nand why?\n\nMore than a question.",
+        SETTINGS=settings or {"power": 2},
+        configurations=lambda seeds, quick: [
+            {"x": x + (10 if quick else 0), "folder": str(folder)} for x in range(counts[0], counts[1] + seeds)
+        ],
+        run=run,
+    )
+
+
+def files(folder):
+    return sorted(path.name for path in folder.iterdir() if path.name not in ("called", "mended"))
+
+
+def read(path):
+    """Strictly: Python alone would take NaN as well."""
+
+    def refuse(constant):
+        raise ValueError(f"{constant} is no JSON")
+
+    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+
+
+def misuse(main, capsys, *arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main(*arguments)
+    assert stopped.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_list_shows_each_name_with_its_question(main, capsys, tmp_path):
+    assert main("--list", fake=fake(tmp_path), extrapolation=extrapolation) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.split(maxsplit=1) == ["fake", "What is a square, and why?"]
+    assert second.split(maxsplit=1)[1].startswith("Train short, test long: which encoding")
+    assert files(tmp_path) == []
+
+
+def test_the_command_lists_the_experiments_of_the_course():
+    shown = subprocess.run(
+        [sys.executable, "-m", "attn_core.lab", "--list"], capture_output=True, text=True, check=True
+    ).stdout
+    assert [line.split()[0] for line in shown.splitlines()] == list(command.EXPERIMENTS)
+    assert all(line.endswith("?") for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        ("nonsense fake", "there is no experiment nonsense; there are fake"),
+        ("", "name experiments or ask for --all; --list shows them"),
+        ("fake --all", "name experiments or ask for --all; --list shows them"),
+        ("fake --seeds 4", "a result needs at least 5 seeds, got 4; add --quick to try things out"),
+        ("fake --seeds 0 --quick", "must be a positive integer, got 0"),
+        ("fake --workers -1", "must be a positive integer, got -1"),
+    ],
+)
+def test_misuse_gets_a_sentence_and_nothing_runs(main, capsys, tmp_path, arguments, sentence):
+    assert sentence in misuse(main, capsys, *arguments.split())
+    assert files(tmp_path) == [] == runs.called(tmp_path)
+
+
+def test_a_result_is_json_with_one_row_a_line_and_says_how_it_was_made(main, tmp_path, capsys):
+    assert main("fake", "--seeds", "5", "--workers", "2", fake=fake(tmp_path, run=runs.square)) == 0
+    assert files(tmp_path) == ["fake.json"]
+    result = read(tmp_path / "fake.json")
+    rows = result.pop("rows")
+    assert [row["square"] for row in rows] == [0, 1, 4, 9, 16, 25]
+    seconds, of_runs = result.pop("seconds"), result.pop("seconds_of_runs")
+    assert seconds >= 0 and of_runs == pytest.approx(sum(row["seconds"] for row in rows), abs=0.06)
+    assert result == {
+        "experiment": "fake",
+        "question": "What is a square, and why?",
+        "made_by": "python -m attn_core.lab fake --seeds 5 --workers 2",
+        "settings": {"power": 2},
+        "workers": 2,
+        **versions(),
+    }
+    lines = (tmp_path / "fake.json").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line.rstrip(",")) for line in lines if line.startswith("  {")] == rows
+    assert capsys.readouterr().out.startswith("fake.json: 6 rows, ")
+
+
+def test_the_time_of_a_run_with_several_rows_is_counted_once(main, tmp_path):
+    experiment = fake(tmp_path, run=lambda x, folder: [{"n": n} for n in range(3)], counts=(0, -4))
+    experiment.configurations = lambda seeds, quick: [{"x": [1, 2], "folder": str(tmp_path)}]  # a list as a setting
+    assert main("fake", fake=experiment) == 0
+    result = read(tmp_path / "fake.json")
+    assert len(result["rows"]) == 3
+    assert result["seconds_of_runs"] == round(result["rows"][0]["seconds"], 1)
+
+
+def test_quick_writes_beside_the_result_and_leaves_it_alone(main, tmp_path):
+    main("fake", fake=fake(tmp_path, run=runs.square))
+    before = (tmp_path / "fake.json").read_bytes()
+    assert main("fake", "--quick", "--seeds", "1", fake=fake(tmp_path, run=runs.square)) == 0
+    assert files(tmp_path) == ["fake-quick.json", "fake.json"]
+    assert (tmp_path / "fake.json").read_bytes() == before
+    quick = read(tmp_path / "fake-quick.json")
+    assert [row["x"] for row in quick["rows"]] == [10, 11]
+    assert quick["made_by"].startswith("python -m attn_core.lab fake --quick --seeds 1 --workers ")
+
+
+def test_a_failing_run_writes_no_result_and_the_next_call_goes_on(main, tmp_path, capsys):
+    assert main("fake") == 1
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0].startswith('failed: {"x": 2, "folder": ') and errors[0].endswith("TwoArguments: one and two")
+    assert errors[1] == "1 runs of fake failed. The others are kept: run it again to go on."
+    assert not (tmp_path / "fake.json").exists()
+    (tmp_path / "mended").touch()
+    assert main("fake") == 0
+    assert files(tmp_path) == ["fake.json"]
+    assert runs.called(tmp_path) == [0, 1, 2, 2, 3, 4, 5]
+
+
+def test_a_failing_run_leaves_the_old_result(main, tmp_path):
+    (tmp_path / "mended").touch()
+    assert main("fake") == 0
+    before = (tmp_path / "fake.json").read_bytes()
+    (tmp_path / "mended").unlink()
+    assert main("fake") == 1
+    assert (tmp_path / "fake.json").read_bytes() == before
+
+
+def test_runs_made_with_other_settings_are_not_taken_over(main, tmp_path):
+    assert main("fake") == 1
+    assert main("fake", fake=fake(tmp_path, run=runs.square, settings={"power": 3})) == 0
+    assert [runs.called(tmp_path).count(x) for x in (0, 1)] == [2, 2]
+
+
+def test_all_runs_every_experiment_even_after_one_that_fails(main, tmp_path):
+    good, bad = fake(tmp_path, run=runs.square), fake(tmp_path)
+    assert main("--all", one=bad, two=good) == 1
+    assert "two.json" in files(tmp_path) and "one.json" not in files(tmp_path)
+
+
+@pytest.mark.parametrize("broken", ["values", "disk"])
+def test_a_failure_while_writing_leaves_the_old_result(tmp_path, monkeypatch, broken):
+    path = tmp_path / "fake.json"
+    command.write_result(path, {"a": 1}, [{"x": 1}])
+    before = path.read_bytes()
+    if broken == "disk":
+
+        def half(self, text, **options):
+            with open(self, "w") as file:
+                file.write(text[:10])
+            raise OSError("no space left")
+
+        monkeypatch.setattr(Path, "write_text", half)
+    with pytest.raises((TypeError, OSError)):
+        command.write_result(path, {"a": 2}, [{"x": torch.ones(1) if broken == "values" else 2}])
+    assert path.read_bytes() == before
+
+
+def test_an_experiment_runs_in_processes_of_its_own(tmp_path, capsys):
+    experiment = fake(tmp_path, run=runs.threads)
+    experiment.configurations = lambda seeds, quick: [{"x": x} for x in range(seeds)]
+    assert command.main(["fake", "--quick", "--seeds", "2", "--workers", "1"], tmp_path, {"fake": experiment}) == 0
+    rows = read(tmp_path / "fake-quick.json")["rows"]
+    assert [row["threads"] for row in rows] == [1, 1]
+    assert os.getpid() not in {row["process"] for row in rows}
+
+
+@pytest.mark.parametrize("name", command.EXPERIMENTS)
+def test_every_experiment_has_a_committed_result(name):
+    assert command.RESULTS / f"{name}.json" in COMMITTED
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.stem)
+def test_a_committed_result_is_that_of_its_experiment(path, tmp_path):
+    result = read(path)
+    assert result["experiment"] == path.stem
+    experiment = command.EXPERIMENTS[path.stem]
+    assert result["settings"] == json.loads(json.dumps(experiment.SETTINGS))
+    python, *options = shlex.split(result["made_by"])
+    assert (python, options[:2]) == ("python", ["-m", "attn_core.lab"])
+    asked = {}
+    stub = types.SimpleNamespace(
+        __doc__=experiment.__doc__,
+        SETTINGS={},
+        configurations=lambda seeds, quick: asked.update(seeds=seeds, quick=quick) or [],
+        run=None,
+    )
+    assert command.main(options[2:], tmp_path, {path.stem: stub}) == 0  # the command parses
+    again = read(tmp_path / path.name)
+    assert asked["seeds"] >= 5 and not asked["quick"]
+    assert again["workers"] == result["workers"] >= 1
+    assert again["question"] == result["question"]
+    assert result["seconds"] > 0 and result["seconds_of_runs"] > 0
+    assert all(result[name].count(".") >= 1 for name in versions())
+    configurations = json.loads(json.dumps(experiment.configurations(asked["seeds"])))
+    found = [{setting: row[setting] for setting in configurations[0]} for row in result["rows"]]
+    assert [one for one, before in zip(found, [None, *found], strict=False) if one != before] == configurations
+    assert all(row.items() >= {name: result[name] for name in versions()}.items() for row in result["rows"])
+
+
+@pytest.fixture
+def few_samples(monkeypatch):
+    monkeypatch.setitem(extrapolation.SETTINGS, "test_samples", 4)
+
+
+@pytest.mark.parametrize("encoding, max_len", extrapolation.CODES)
+def test_extrapolation_gives_a_row_for_each_length_and_none_where_the_table_has_none(few_samples, encoding, max_len):
+    rows = extrapolation.run(encoding, max_len, steps=2, seed=0)
+    assert [row["length"] for row in rows] == extrapolation.SETTINGS["test_lengths"]
+    for row in rows:
+        assert (row["accuracy"] is None) == (max_len is not None and row["length"] > max_len)
+        assert row["accuracy"] is None or 0 <= row["accuracy"] <= 1
+        assert row["chance"] == round(extrapolation.TASK.chance(row["length"]), 4)
+    assert (max_len == 32) == any(row["accuracy"] is None for row in rows)
+
+
+def test_extrapolation_repeats_itself_and_leaves_the_random_state(few_samples):
+    before = torch.get_rng_state()
+    first = extrapolation.run("rotary", None, steps=2, seed=3)
+    torch.manual_seed(99)
+    assert extrapolation.run("rotary", None, steps=2, seed=3) == first
+    torch.set_rng_state(before)
+    extrapolation.trained_model("rotary", None, 2, 3)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_extrapolation_trains_on_every_length_up_to_the_longest_and_none_beyond():
+    generator = torch.Generator().manual_seed(0)
+    lengths = {extrapolation.training_batch(generator).targets.size(1) for _ in range(400)}
+    shortest, longest = extrapolation.SETTINGS["training_lengths"]
+    assert lengths == set(range(shortest, longest + 1))
+    assert min(extrapolation.SETTINGS["test_lengths"]) >= longest
+
+
+def test_no_test_input_of_extrapolation_was_seen_in_training():
+    generator = torch.Generator().manual_seed(0)
+    seen = {tuple(row) for _ in range(300) for row in extrapolation.training_batch(generator).inputs[0].tolist()}
+    batch = extrapolation.TASK.sample(512, torch.Generator().manual_seed(1_000_000), 32)
+    assert seen.isdisjoint(map(tuple, batch.inputs[0].tolist()))
+
+
+def test_rows_of_the_long_table_that_training_never_reaches_keep_their_direction():
+    # Weight decay shortens them a little; nothing turns them.
+    torch.manual_seed(0)
+    start = EncoderClassifier(9, 8, encoding="learned", max_len=256, **extrapolation.SETTINGS["model"]).code.weight
+    end = extrapolation.trained_model("learned", 256, 20, 0).code.weight
+    likeness = torch.cosine_similarity(start, end, dim=1)
+    assert likeness[32:].min() > 0.99999
+    assert likeness[:8].max() < 0.9999
+
+
+def test_quick_and_full_configurations_differ_in_their_steps_only():
+    full, quick = extrapolation.configurations(2), extrapolation.configurations(2, quick=True)
+    assert len(full) == 2 * len(extrapolation.CODES)
+    assert {one["seed"] for one in full} == {0, 1}
+    assert quick == [one | {"steps": quick[0]["steps"]} for one in full]
+    assert quick[0]["steps"] < full[0]["steps"]
