@@ -1,0 +1,114 @@
+"""How many heads does one query need to bring each of eight roles its own word?"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from attn_core.lab.tasks import Batch
+from attn_core.lab.training import accuracy, train
+from attn_core.multihead import MultiHeadAttention
+
+ROLES = ("time", "place", "person", "object", "manner", "reason", "tool", "amount")
+SETTINGS = {
+    "task": {"num_words": 16, "length": 16},
+    "d_model": 32,
+    "batch_size": 128,
+    "learning_rate": 1e-2,
+    "length_factors": [1, 2, 4, 8],
+    "test_samples": 2048,
+}
+HEADS = (1, 2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True)
+class RoleBinding:
+    """Words at random places; eight of them carry a role each, the rest carry none. Name the word of each role.
+
+    Any word can have any role, so that knowing which words are there does not answer.
+    num_words: the size of the vocabulary. length: words in an input, at least one per role.
+    """
+
+    num_words: int = 16
+    length: int = 16
+
+    def __post_init__(self):
+        if not isinstance(self.num_words, int) or self.num_words < 2:
+            raise ValueError(f"num_words must be an integer of at least 2, got {self.num_words!r}")
+        if not isinstance(self.length, int) or self.length < len(ROLES):
+            raise ValueError(f"length must be an integer of at least {len(ROLES)}, one per role, got {self.length!r}")
+
+    def sample(self, batch_size: int, generator: torch.Generator, length: int | None = None) -> Batch:
+        """words (B, L) from 0, roles (B, L) with 0 for none and 1 to 8; targets (B, 8), the word of each role."""
+        length = self.length if length is None else length
+        words = torch.randint(self.num_words, (batch_size, length), generator=generator)
+        # Random numbers in order of size are random places, all different.
+        places = torch.rand(batch_size, length, generator=generator).argsort(1)[:, : len(ROLES)]
+        roles = torch.zeros_like(words).scatter_(1, places, torch.arange(1, len(ROLES) + 1).expand(batch_size, -1))
+        return Batch((words, roles), words.gather(1, places))
+
+
+class RoleReader(nn.Module):
+    """One trained query attends once to all words; from what it brings, a linear map names the word of each role.
+
+    num_heads: None switches attention off: every word gets the same weight.
+    """
+
+    def __init__(self, num_words: int, d_model: int, num_heads: int | None):
+        super().__init__()
+        self.words, self.roles = nn.Embedding(num_words, d_model), nn.Embedding(len(ROLES) + 1, d_model)
+        self.query = nn.Parameter(torch.randn(1, 1, d_model))
+        # Without attention the layer keeps its projections, so that the number of parameters stays the same.
+        self.attention = MultiHeadAttention(d_model, num_heads or 1)
+        self.even = num_heads is None
+        self.answer = nn.Linear(d_model, len(ROLES) * num_words)
+
+    def forward(self, words: Tensor, roles: Tensor) -> Tensor:
+        """words, roles (B, L) -> logits (B, 8, num_words)."""
+        brought = self.brought(words, roles).values[:, 0]
+        return self.answer(brought).unflatten(-1, (len(ROLES), -1))
+
+    def brought(self, words: Tensor, roles: Tensor, need_weights: bool = False):
+        """What the query brings: values (B, 1, d_model) and, where asked for, weights (B, H, 1, L)."""
+        x = self.words(words) + self.roles(roles)
+        query = self.query.expand(len(x), 1, -1)
+        if self.even:
+            x = x.mean(1, keepdim=True)  # one key: its weight is 1, whatever the query
+        return self.attention(query, x, need_weights=need_weights)
+
+
+def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
+    """One for each number of heads and seed, and the control without attention. quick: a tenth of the steps."""
+    return [
+        {"heads": heads, "steps": 100 if quick else 1000, "seed": seed}
+        for seed in range(seeds)
+        for heads in (None, *HEADS)
+    ]
+
+
+def run(heads: int | None, steps: int, seed: int) -> list[dict]:
+    """One model, trained and tested: a row per length of the test inputs, in multiples of the training length."""
+    model = trained_model(heads, steps, seed)
+    task = RoleBinding(**SETTINGS["task"])
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    rows = []
+    for factor in SETTINGS["length_factors"]:
+        generator = torch.Generator().manual_seed(1_000_000 + seed)  # far from the seeds of the training
+        batch = task.sample(SETTINGS["test_samples"], generator, factor * task.length)
+        right = round(accuracy(model, batch), 4)
+        rows.append(
+            {"length_factor": factor, "accuracy": right, "chance": 1 / task.num_words, "parameters": parameters}
+        )
+    return rows
+
+
+def trained_model(heads: int | None, steps: int, seed: int) -> RoleReader:
+    """A model after its training. The global random state stays as it was."""
+    task = RoleBinding(**SETTINGS["task"])
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = RoleReader(task.num_words, SETTINGS["d_model"], heads)
+    label = "no attention" if heads is None else f"{heads} heads" if heads > 1 else "1 head"
+    batch_size, learning_rate = SETTINGS["batch_size"], SETTINGS["learning_rate"]
+    train(model, lambda g: task.sample(batch_size, g), steps=steps, seed=seed, learning_rate=learning_rate, label=label)
+    return model
