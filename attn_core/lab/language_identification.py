@@ -16,7 +16,10 @@ from attn_core.lab.training import accuracy, train
 
 # Written in Latin letters, with a full set of names in CLDR. Bosnian is not among them: most of its names are Croatian
 # ones too, and what is left is arbitrary.
-LANGUAGES = "af az ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms nb nl pl pt ro sk sl sq sv sw tr uz vi".split()
+LANGUAGES = (
+    *("af", "az", "ca", "cs", "cy", "da", "de", "en", "es", "et", "eu", "fi", "fr", "ga", "gl", "hr", "hu", "id"),
+    *("is", "it", "lt", "lv", "ms", "nb", "nl", "pl", "pt", "ro", "sk", "sl", "sq", "sv", "sw", "tr", "uz", "vi"),
+)
 KINDS = ("territories", "languages", "scripts", "variants", "currencies")
 SETTINGS = {
     "languages": len(LANGUAGES),
