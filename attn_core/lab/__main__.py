@@ -8,11 +8,11 @@ import time
 import zlib
 from pathlib import Path
 
-from attn_core.lab import extrapolation
+from attn_core.lab import extrapolation, translation
 from attn_core.lab.sweep import sweep, versions
 
 # Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration).
-EXPERIMENTS = {"extrapolation": extrapolation}
+EXPERIMENTS = {"extrapolation": extrapolation, "translation": translation}
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5
 
