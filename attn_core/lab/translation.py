@@ -39,7 +39,7 @@ TASK = NumberTranslation()
 
 def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
     """One for each model and seed. quick: fewer and smaller steps, on sentences of the first bucket alone."""
-    longest, words_per_batch, steps = (10, 500, 250) if quick else (45, 1200, 2000)
+    longest, words_per_batch, steps = (10, 500, 200) if quick else (45, 1200, 2000)
     return [
         {"model": model, "longest": longest, "words_per_batch": words_per_batch, "steps": steps, "seed": seed}
         for seed in range(seeds)
