@@ -54,10 +54,7 @@ def paired_difference(table: pd.DataFrame, setting: str, first: object, second: 
 
     Raises ValueError unless every seed of the one is there once for the other.
     """
-    one, other = (
-        table[table[setting] == choice].set_index("seed")[value].sort_index()
-        for choice in (first, second)
-    )
+    one, other = (table[table[setting] == choice].set_index("seed")[value].sort_index() for choice in (first, second))
     if list(one.index) != list(other.index) or one.index.has_duplicates:
         raise ValueError(
             f"each seed must be there once for both, got seeds {list(one.index)} for {first!r} "

@@ -60,6 +60,7 @@ def interrupted_at_three(x, folder):
     if x == 3 and not (Path(folder) / "mended").exists():
         wait_for_lines(Path(folder) / "store", 3)
         raise KeyboardInterrupt
+    time.sleep(0.05 if x > 3 else 0)
     return {"square": x * x}
 
 

@@ -261,11 +261,20 @@ def test_extrapolation_trains_on_every_length_up_to_the_longest_and_none_beyond(
     assert min(extrapolation.SETTINGS["test_lengths"]) >= longest
 
 
-def test_no_test_input_of_extrapolation_was_seen_in_training():
-    generator = torch.Generator().manual_seed(0)
-    seen = {tuple(row) for _ in range(300) for row in extrapolation.training_batch(generator).inputs[0].tolist()}
-    batch = extrapolation.TASK.sample(512, torch.Generator().manual_seed(1_000_000), 32)
-    assert seen.isdisjoint(map(tuple, batch.inputs[0].tolist()))
+def test_no_test_input_of_extrapolation_was_seen_in_training(few_samples, monkeypatch):
+    seen, tested, training_batch = set(), [], extrapolation.training_batch
+
+    def watched(generator):
+        batch = training_batch(generator)
+        seen.update(map(tuple, batch.inputs[0].tolist()))
+        return batch
+
+    monkeypatch.setattr(extrapolation, "training_batch", watched)
+    monkeypatch.setattr(extrapolation, "accuracy", lambda model, batch: tested.append(batch.inputs[0]) or 0.5)
+    extrapolation.run("none", None, steps=60, seed=0)
+    assert [batch.shape for batch in tested] == [(4, length) for length in extrapolation.SETTINGS["test_lengths"]]
+    assert any(len(row) == 32 for row in seen)
+    assert seen.isdisjoint(tuple(row) for batch in tested for row in batch.tolist())
 
 
 def test_rows_of_the_long_table_that_training_never_reaches_keep_their_direction():
