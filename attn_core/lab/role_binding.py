@@ -95,11 +95,23 @@ def run(heads: int | None, steps: int, seed: int) -> list[dict]:
     for factor in SETTINGS["length_factors"]:
         generator = torch.Generator().manual_seed(1_000_000 + seed)  # far from the seeds of the training
         batch = task.sample(SETTINGS["test_samples"], generator, factor * task.length)
-        right = round(accuracy(model, batch), 4)
-        rows.append(
-            {"length_factor": factor, "accuracy": right, "chance": 1 / task.num_words, "parameters": parameters}
-        )
+        row = {"length_factor": factor, "accuracy": round(accuracy(model, batch), 4), "chance": 1 / task.num_words}
+        row |= {"parameters": parameters, "focus": None if heads is None else round(focus(model, batch), 4)}
+        rows.append(row)
     return rows
+
+
+def focus(model: RoleReader, batch: Batch) -> float:
+    """How far each role has a head of its own: the weight its strongest head puts on its word, mean over the roles.
+
+    1 where for each role some head looks at its word alone; at most 1/8 where a single head shares itself evenly.
+    """
+    words, roles = batch.inputs
+    with torch.no_grad():
+        weights = model.brought(words, roles, need_weights=True).weights[:, :, 0]  # (B, H, L)
+    wanted = torch.stack([roles == role for role in range(1, len(ROLES) + 1)], dim=1).to(weights)  # (B, 8, L)
+    by_head = torch.einsum("bhl,brl->hr", weights, wanted) / len(weights)
+    return by_head.amax(0).mean().item()
 
 
 def trained_model(heads: int | None, steps: int, seed: int) -> RoleReader:

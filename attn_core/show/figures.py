@@ -166,7 +166,9 @@ def _draw(axis, panel: Panel, alone: bool) -> None:
         _annotate(axis, panel)
     widest = max(map(len, panel.column_labels))
     most = LABELS_AT_MOST if alone else LABELS_AT_MOST // 2  # several maps share the width
-    _label(axis.xaxis, panel.column_labels, most, rotation=90 if widest > 3 or widest * columns > 24 else 0)
+    room = min(1.0, columns * width / (rows * height))  # the longer side has room for all of them
+    most_columns = max(1, round(most * room))
+    _label(axis.xaxis, panel.column_labels, most_columns, rotation=90 if widest > 3 or widest * columns > 24 else 0)
     _label(axis.yaxis, panel.row_labels, most, rotation=0)
     axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
 
