@@ -65,7 +65,11 @@ def lock_problems(root):
         problems += [f"{name}: {package} stands there twice." for package in packages if packages.count(package) > 1]
         for_torch = re.compile(r"torch$|triton$|cuda-|nvidia-")
         problems += [f"{name}: {package} comes with torch." for package in packages if for_torch.match(package)]
-    missing = set(lock_lines(root, READER)) - set(lock_lines(root, DEV))
+    # The development lock may need everywhere what the readers' lock needs on some systems only.
+    everywhere = {line.partition(" ;")[0] for line in lock_lines(root, DEV) if ";" not in line}
+    missing = {line for line in lock_lines(root, READER) if line.partition(" ;")[0] not in everywhere} - set(
+        lock_lines(root, DEV)
+    )
     return problems + [f"{DEV} lacks {line!r} of {READER}." for line in sorted(missing)]
 
 
