@@ -8,11 +8,16 @@ import time
 import zlib
 from pathlib import Path
 
-from attn_core.lab import extrapolation, translation
+from attn_core.lab import extrapolation, language_identification, role_binding, translation
 from attn_core.lab.sweep import sweep, versions
 
 # Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration).
-EXPERIMENTS = {"extrapolation": extrapolation, "translation": translation}
+EXPERIMENTS = {
+    "extrapolation": extrapolation,
+    "translation": translation,
+    "role_binding": role_binding,
+    "language_identification": language_identification,
+}
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5
 
