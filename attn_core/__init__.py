@@ -12,6 +12,7 @@ Conventions, the same everywhere:
 """
 
 from attn_core.attention import AttentionOutput, AttentionTrace, attention_trace, scaled_dot_product_attention
+from attn_core.blockwise import blockwise_attention
 from attn_core.flops import AttentionCost, FlopCount, attention_cost, count_flops, count_macs_with_fvcore
 from attn_core.masks import causal_mask, padding_mask
 from attn_core.multihead import MultiHeadAttention, merge_heads, split_heads
@@ -36,6 +37,7 @@ __all__ = [
     "SinusoidalPositionalEncoding",
     "attention_cost",
     "attention_trace",
+    "blockwise_attention",
     "causal_mask",
     "count_flops",
     "count_macs_with_fvcore",
