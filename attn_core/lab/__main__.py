@@ -8,7 +8,7 @@ import time
 import zlib
 from pathlib import Path
 
-from attn_core.lab import extrapolation, language_identification, role_binding, translation
+from attn_core.lab import extrapolation, gradients, head_speed, language_identification, role_binding, translation
 from attn_core.lab.sweep import sweep, versions
 
 # Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration).
@@ -17,6 +17,8 @@ EXPERIMENTS = {
     "translation": translation,
     "role_binding": role_binding,
     "language_identification": language_identification,
+    "gradients": gradients,
+    "head_speed": head_speed,
 }
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5
