@@ -1,5 +1,6 @@
 """Curves with intervals: what several runs measured, by a setting and for each of several kinds."""
 
+import itertools
 from collections.abc import Sequence
 
 import pandas as pd
@@ -26,7 +27,7 @@ def interval_curves(
     """One curve of means for each value of `by`, with a bar for the interval; marker and colour tell them apart.
 
     estimates: one row per point, with the columns x, by, mean, low and high; a mean that is not there is left out.
-    guides: names with x and y values of lines to compare with, drawn grey and dashed. limits: of the y axis.
+    guides: names with x and y values of lines to compare with, drawn grey and broken. limits: of the y axis.
     Raises ValueError for missing columns or more curves than markers.
     """
     if missing := [name for name in (x, by, "mean", "low", "high") if name not in estimates]:
@@ -43,8 +44,8 @@ def interval_curves(
             points = estimates[(estimates[by] == kind) & estimates["mean"].notna()].sort_values(x)
             bars = (points["mean"] - points["low"], points["high"] - points["mean"])
             axis.errorbar(points[x], points["mean"], bars, label=kind, marker=marker, color=colour, capsize=3, ms=6)
-        for name, xs, ys in guides:
-            axis.plot(xs, ys, "--", color="0.4", label=name)
+        for (name, xs, ys), line in zip(guides, itertools.cycle(["--", ":", "-."])):
+            axis.plot(xs, ys, line, color="0.4", label=name)
         if log_x:
             axis.set_xscale("log", base=2)
         axis.set_xticks(places, [f"{place:,}" for place in places])
