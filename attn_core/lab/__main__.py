@@ -8,7 +8,15 @@ import time
 import zlib
 from pathlib import Path
 
-from attn_core.lab import extrapolation, gradients, head_speed, language_identification, role_binding, translation
+from attn_core.lab import (
+    extrapolation,
+    gradients,
+    head_speed,
+    language_identification,
+    peak_memory,
+    role_binding,
+    translation,
+)
 from attn_core.lab.sweep import sweep, versions
 
 # Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration).
@@ -19,6 +27,7 @@ EXPERIMENTS = {
     "language_identification": language_identification,
     "gradients": gradients,
     "head_speed": head_speed,
+    "peak_memory": peak_memory,
 }
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5

@@ -1,0 +1,34 @@
+"""Peak memory, read from Linux: what is measured is what a call adds."""
+
+import sys
+
+import pytest
+import torch
+
+from attn_core.lab import peak_memory
+
+linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from Linux")
+
+
+@linux_only
+def test_a_call_that_makes_an_array_adds_its_size():
+    assert 95 < peak_memory.peak_megabytes(lambda: torch.ones(25_000_000)) < 130
+
+
+@linux_only
+def test_weights_kept_need_at_least_their_own_size_and_blocks_a_twentieth_of_it():
+    kept = peak_memory.run("weights kept", 8192, 0)
+    blocks = peak_memory.run("in blocks", 8192, 0)
+    assert kept["megabytes"] >= kept["megabytes_of_weights"] == pytest.approx(4 * 8192**2 / 1e6, abs=0.1)
+    assert blocks["megabytes"] < blocks["megabytes_of_weights"] / 10
+
+
+def test_another_system_gets_a_sentence(monkeypatch):
+    monkeypatch.setattr(peak_memory.sys, "platform", "win32")
+    with pytest.raises(RuntimeError, match="read from Linux, and this is win32"):
+        peak_memory.peak_megabytes(lambda: None)
+
+
+def test_an_unknown_path_gets_a_sentence():
+    with pytest.raises(ValueError, match="path must be one of weights kept, fused, in blocks, got 'flash'"):
+        peak_memory.peak_of_attention("flash", 64, 0)
