@@ -1,4 +1,4 @@
-"""Static figures: heatmaps on one scale, with named axes and a text for those who cannot see them."""
+"""Static figures: heatmaps on one scale and bars, with named axes and a text for those who cannot see them."""
 
 import base64
 import functools
@@ -20,6 +20,7 @@ from attn_core.show.panels import Panel, number, weight_panels
 
 ANNOTATE_UP_TO = 8  # tokens; beyond it numbers would not fit the cells
 LABELS_AT_MOST = 40  # per axis; beyond it only every second, third, ... token is named
+BAR_COLOUR = "#0173b2"  # the blue of seaborn's palette "colorblind"; view.js has the same
 
 _FORMATS = {
     # Dates and random ids left out: the same figure gives the same bytes.
@@ -80,20 +81,24 @@ def head_grid(weights, query_tokens=None, key_tokens=None, *, titles=None, title
 
 
 def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: int = 4) -> CourseFigure:
-    """A static figure of any panels, at most `columns` of them in a row."""
+    """A static figure of any panels, at most `columns` of them in a row, or one where there are bars."""
     if not panels:
         raise ValueError("there must be at least one panel to draw, got none")
-    columns = min(columns, len(panels))
+    bars = any(panel.kind == "bars" for panel in panels)
+    columns = 1 if bars else min(columns, len(panels))
     rows = -(-len(panels) // columns)
     longest = max(max(panel.values.shape) for panel in panels)
     side = 3.4 if len(panels) == 1 else 2.6
     side += 0.04 * max(0, min(longest, LABELS_AT_MOST) - ANNOTATE_UP_TO)
-    figure, axes = new_figure(
-        side * columns + 0.9, side * rows + 0.4 * bool(title), _alt(panels, title), rows, columns, squeeze=False
-    )
+    heights = [0.65 + 0.28 * len(p.texts) if p.texts else side for p in panels] if bars else [side] * rows
+    width, height = 8.5 if bars else side * columns + 0.9, sum(heights) + 0.4 * bool(title)
+    figure, axes = new_figure(width, height, _alt(panels, title), rows, columns, squeeze=False, height_ratios=heights)
     with rc_context(style()):
         for axis, panel in zip(axes.flat, panels, strict=False):
-            _draw(axis, panel, alone=len(panels) == 1)
+            if panel.kind == "bars":
+                _draw_bars(axis, panel)
+            else:
+                _draw(axis, panel, alone=len(panels) == 1)
         for axis in axes.flat[len(panels) :]:
             axis.set_axis_off()
         if all(panel.unit == "weight" for panel in panels):
@@ -173,6 +178,18 @@ def _draw(axis, panel: Panel, alone: bool) -> None:
     axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
 
 
+def _draw_bars(axis, panel: Panel) -> None:
+    shares = panel.values[:, 0] / panel.limits[1]
+    places = range(len(shares))
+    axis.barh(places, shares, color=BAR_COLOUR, height=0.7)
+    axis.set_yticks(places, panel.row_labels, parse_math=False)
+    axis.set(title=panel.title, xlim=(0, 1), xticks=[0, 0.5, 1], xticklabels=["0%", "50%", "100%"])
+    axis.invert_yaxis()  # the first part at the top
+    axis.tick_params(axis="y", length=0)
+    for place, text in zip(places, panel.texts, strict=True):
+        axis.text(1.02, place, text, va="center", parse_math=False)
+
+
 def _annotate(axis, panel: Panel) -> None:
     low, high = panel.limits
     colours = colormaps[panel.palette]
@@ -194,8 +211,13 @@ def _label(axis, labels: Sequence[str], most: int, rotation: float) -> None:
 
 
 def _alt(panels: Sequence[Panel], title: str | None) -> str:
-    parts = [f"{title}." if title else "", f"{len(panels)} heatmaps." if len(panels) > 1 else ""]
+    several_maps = len(panels) > 1 and all(panel.kind == "map" for panel in panels)
+    parts = [f"{title}." if title else "", f"{len(panels)} heatmaps." if several_maps else ""]
     for panel in panels[:8]:
+        if panel.kind == "bars":
+            bars = (f"{label}: {text}" for label, text in zip(panel.row_labels, panel.texts, strict=True))
+            parts.append(f"{panel.title}: bars; {'; '.join(bars)}.")
+            continue
         what = f"{panel.title}: rows are {panel.row_name}, columns are {panel.column_name}"
         if panel.unit == "weight":
             tops = [

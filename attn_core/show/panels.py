@@ -1,4 +1,7 @@
-"""What is drawn: a panel is one matrix with its tokens and its colour scale. Figures and the live view share it."""
+"""What is drawn: a panel is one matrix with its tokens and its colour scale, or one column of numbers as bars.
+
+Figures and the live view share it.
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,11 +10,12 @@ import numpy as np
 
 
 class Panel(NamedTuple):
-    """One matrix to look at.
+    """One matrix to look at, or one column of numbers as bars: see `bar_panel`.
 
     values: (rows, columns). title: one line above it.
     row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns are.
     unit: what one cell is, in a word: "weight", "score", "value"; "bucket" for whole numbers that name one.
+    texts: only of bars, one per row: what stands beside the bar.
     """
 
     values: np.ndarray
@@ -21,10 +25,18 @@ class Panel(NamedTuple):
     row_name: str = "query"
     column_name: str = "key"
     unit: str = "weight"
+    texts: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """How it is drawn: a "map" of coloured cells, or "bars" whose lengths are shares of the sum of all."""
+        return "bars" if self.texts else "map"
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The colour scale: 0 to 1 for weights, so that maps compare; from 0 for buckets; else symmetrical around 0."""
+        """The scale: 0 to the sum for bars, 0 to 1 for weights (so maps compare), from 0 for buckets, else around 0."""
+        if self.texts:
+            return 0.0, float(self.values.sum())
         if self.unit == "weight":
             return 0.0, 1.0
         finite = np.abs(self.values[np.isfinite(self.values)])
@@ -70,6 +82,19 @@ def matrix_panel(
             f"{title}: {len(rows)} {row_name} and {len(columns)} {column_name} labels for shape {array.shape}"
         )
     return Panel(array, title, rows, columns, row_name, column_name, unit)
+
+
+def bar_panel(values, title: str, labels: Sequence[str], texts: Sequence[str], unit: str) -> Panel:
+    """A panel of bars: labels stand before them, texts behind, which say each value with its unit.
+
+    Raises ValueError where labels or texts do not fit the values, a value is negative or there is nothing to share.
+    """
+    column = as_array(values, 1, title)[:, None]
+    if not (column.min() >= 0 and 0 < column.sum() < np.inf):
+        raise ValueError(f"{title}: bars need numbers of at least 0 with a sum above 0, got {column[:, 0].tolist()}")
+    if len(texts) != len(column):
+        raise ValueError(f"{title}: {len(column)} bars need as many texts, got {len(texts)}")
+    return matrix_panel(column, title, labels, (unit,), "part", "share", unit)._replace(texts=tuple(texts))
 
 
 def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[str] | None = None) -> list[Panel]:

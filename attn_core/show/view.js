@@ -1,6 +1,7 @@
-// Draws one or many matrices on canvases. All values come from Python; nothing here computes attention.
+// Draws matrices and bars on canvases. All values come from Python; nothing here computes attention.
 const NUMBERS_UP_TO = 8;
 const GAP = 6;
+const BAR = { most: 260, least: 60, row: 26, colour: "#0173b2" }; // pixels; the colour is that of the figures
 
 function shorterSide(longest, count) {
   if (longest <= 4) return 46;
@@ -11,6 +12,22 @@ function shorterSide(longest, count) {
 function cellSize(panel, count) {
   const side = shorterSide(Math.max(panel.rows, panel.columns), count);
   return panel.stretch.map((factor) => Math.floor(side * factor)); // width, height
+}
+
+function hint(layout) {
+  if (layout.every((panel) => panel.kind === "map")) return "Point at a cell, or focus a map and use the arrow keys.";
+  return "Point at a bar, or focus a group of bars and use the arrow keys.";
+}
+
+function label(panel) {
+  if (panel.kind === "bars") {
+    const bars = panel.row_labels.map((name, row) => `${name}: ${panel.texts[row]}`);
+    return `${panel.title}: ${bars.join("; ")}. Arrow keys read the bars.`;
+  }
+  return (
+    `${panel.title}: ${panel.rows} rows (${panel.row_name}), ${panel.columns} columns ` +
+    `(${panel.column_name}). Arrow keys read the cells.`
+  );
 }
 
 function spoken(value, unit) {
@@ -40,6 +57,7 @@ let families = 0;
 
 function render({ model, el }) {
   const family = `attention-tokens-${++families}`; // glyphs that the reader's system may lack
+  const font = `12px ${family}, sans-serif`;
   const root = element("div", "attention-view", el);
   root.setAttribute("role", "group");
   const holder = element("div", "panels", root);
@@ -63,6 +81,10 @@ function render({ model, el }) {
     const panel = model.get("panel_layout")[index];
     const [row, column] = selected;
     shown = index;
+    if (panel.kind === "bars") {
+      readout.textContent = `${panel.title}: ${panel.row_labels[row]}: ${panel.texts[row]}`;
+      return;
+    }
     readout.textContent =
       `${panel.title}: ${panel.row_name} ${panel.row_labels[row]} → ` +
       `${panel.column_name} ${panel.column_labels[column]}: ` +
@@ -88,16 +110,8 @@ function render({ model, el }) {
     return { left, top: (slanted ? Math.ceil(columnWidth) : 12) + 2 * GAP + 14, slanted };
   }
 
-  function draw(index) {
-    const panel = model.get("panel_layout")[index];
-    const { canvas, selected } = parts[index];
-    const [cellWidth, cellHeight] = parts.cell[index];
+  function prepare(canvas, width, height) {
     const context = canvas.getContext("2d");
-    const font = `12px ${family}, sans-serif`;
-    context.font = font;
-    const { left, top, slanted } = margins(panel, context);
-    const width = Math.ceil(left + panel.columns * cellWidth + 2);
-    const height = Math.ceil(top + panel.rows * cellHeight + 2);
     const ratio = window.devicePixelRatio || 1;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
@@ -105,11 +119,62 @@ function render({ model, el }) {
       canvas.style.width = `${width}px`;
       canvas.style.height = `${height}px`;
     }
-    parts[index].origin = [left, top];
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
     context.clearRect(0, 0, width, height);
     context.font = font;
     context.textBaseline = "middle";
+  }
+
+  function drawBars(index) {
+    const layout = model.get("panel_layout");
+    const { canvas, selected } = parts[index];
+    const context = canvas.getContext("2d");
+    context.font = font;
+    // As wide in every panel: bars that stand below one another begin and end together.
+    const widest = (field) => {
+      const texts = layout.filter((panel) => panel.kind === "bars").flatMap((panel) => panel[field]);
+      return Math.ceil(Math.max(...texts.map((text) => context.measureText(text).width)));
+    };
+    const left = widest("row_labels") + 2 * GAP;
+    const right = widest("texts") + 3 * GAP;
+    const bar = Math.min(Math.max(holder.clientWidth - left - right, BAR.least), BAR.most);
+    const width = left + bar + right;
+    const panel = layout[index];
+    parts[index].origin = [0, 0];
+    parts.cell[index] = [width, BAR.row]; // label and text can be pointed at as well
+    prepare(canvas, width, panel.rows * BAR.row);
+    const ink = getComputedStyle(root).color;
+    for (let i = 0; i < panel.rows; i++) {
+      const y = i * BAR.row;
+      context.fillStyle = BAR.colour;
+      context.fillRect(left, y + 4, (bar * valueAt(index, i, 0)) / panel.high, BAR.row - 8);
+      context.strokeStyle = context.fillStyle = ink;
+      context.lineWidth = 1;
+      context.globalAlpha = 0.4; // the whole, of which the bar is a share
+      context.strokeRect(left + 0.5, y + 4.5, bar - 1, BAR.row - 9);
+      context.globalAlpha = 1;
+      context.textAlign = "right";
+      context.fillText(panel.row_labels[i], left - GAP, y + BAR.row / 2);
+      context.textAlign = "left";
+      context.fillText(panel.texts[i], left + bar + GAP, y + BAR.row / 2);
+      if (!selected || selected[0] !== i) continue;
+      context.lineWidth = 2;
+      context.strokeRect(1, y + 1, width - 2, BAR.row - 2);
+    }
+  }
+
+  function draw(index) {
+    const panel = model.get("panel_layout")[index];
+    if (panel.kind === "bars") return drawBars(index);
+    const { canvas, selected } = parts[index];
+    const [cellWidth, cellHeight] = parts.cell[index];
+    const context = canvas.getContext("2d");
+    context.font = font;
+    const { left, top, slanted } = margins(panel, context);
+    const width = Math.ceil(left + panel.columns * cellWidth + 2);
+    const height = Math.ceil(top + panel.rows * cellHeight + 2);
+    parts[index].origin = [left, top];
+    prepare(canvas, width, height);
     const ink = getComputedStyle(root).color;
     const palette = model.get("palettes")[panel.palette];
     const line = Math.min(cellWidth, cellHeight) > 6 ? 1 : 0; // between cells, where there is room
@@ -206,18 +271,14 @@ function render({ model, el }) {
     layout.forEach((panel, index) => {
       const { title, canvas, selected } = parts[index];
       title.textContent = panel.title;
-      canvas.setAttribute(
-        "aria-label",
-        `${panel.title}: ${panel.rows} rows (${panel.row_name}), ${panel.columns} columns ` +
-          `(${panel.column_name}). Arrow keys read the cells.`,
-      );
+      canvas.setAttribute("aria-label", label(panel));
       if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) parts[index].selected = null;
       draw(index);
     });
     // Room once taken is kept, so that the page below does not jump while a slider moves.
     holder.style.minHeight = `${Math.max(parseFloat(holder.style.minHeight) || 0, holder.offsetHeight)}px`;
     if (shown !== null) read(shown);
-    if (shown === null) readout.textContent = "Point at a cell, or focus a map and use the arrow keys.";
+    if (shown === null) readout.textContent = hint(layout);
     caption.textContent = model.get("caption");
     problem.textContent = model.get("problem");
     root.setAttribute("aria-label", model.get("caption"));
@@ -253,6 +314,8 @@ function render({ model, el }) {
   themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   system.addEventListener("change", schedule);
+  const room = new ResizeObserver(schedule); // bars are as long as the page has room for
+  room.observe(holder);
   model.on("change:font", loadFont);
   root.style.setProperty("--attention-token-font", family);
   loadFont();
@@ -263,6 +326,7 @@ function render({ model, el }) {
     if (face) document.fonts.delete(face);
     for (const trait of traits) model.off(`change:${trait}`, schedule);
     themes.disconnect();
+    room.disconnect();
     system.removeEventListener("change", schedule);
   };
 }

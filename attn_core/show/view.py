@@ -14,7 +14,7 @@ _HERE = Path(__file__).parent
 
 
 class AttentionView(anywidget.AnyWidget):
-    """One or many matrices, drawn live.
+    """One or many matrices or groups of bars, drawn live.
 
     panels: what it shows; assign a new list to redraw.
     caption: a sentence or two below the maps. problem: an error as a sentence, empty where there is none.
@@ -52,6 +52,7 @@ class AttentionView(anywidget.AnyWidget):
             low, high = panel.limits
             layout.append(
                 {
+                    "kind": panel.kind,
                     "title": panel.title,
                     "rows": rows,
                     "columns": columns,
@@ -65,10 +66,13 @@ class AttentionView(anywidget.AnyWidget):
                     "high": high,
                     "palette": panel.palette,
                     "stretch": list(panel.stretch),
+                    "texts": list(panel.texts),
                 }
             )
             offset += rows * columns
-        labels = "".join("".join(panel.row_labels + panel.column_labels) + panel.title for panel in panels)
+        labels = "".join(
+            "".join((*panel.row_labels, *panel.column_labels, *panel.texts, panel.title)) for panel in panels
+        )
         values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4").tobytes()
         self._panels = panels
         # All in one message: the browser never sees values of one step with the layout of another.
