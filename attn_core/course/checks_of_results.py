@@ -1,0 +1,169 @@
+"""The document's claims that take an experiment: one function for each, from its numbers and our tables to a verdict.
+
+A check takes the numbers of the document and a table for each result file that the ledger names. It splits its claim
+into statements, and `all_some_none` gives the verdict. "Clearly" means that the whole 95 % interval over the seeds lies
+on that side.
+"""
+
+import pandas as pd
+
+from attn_core.course.checks import Finding, all_some_none
+from attn_core.lab.statistics import Estimate, estimate, paired_difference
+
+
+def check_rnn_sequential(document: dict, gradients: pd.DataFrame) -> Finding:
+    """Statements: before and after training the gradient in the far half clearly falls below half of that at distance 1
+    in the GRU, and in attention it clearly stays above. (That a GRU takes its steps one by one is how it is built.)"""
+    far = gradients[gradients["distance"] > gradients["distance"].max() / 2]
+    statements, texts = [], []
+    for trained, when in ((False, "untrained"), (True, "trained")):
+        left = {
+            model: estimate(rows[rows["trained"] == trained].groupby("seed")["gradient"].mean())
+            for model, rows in far.groupby("model")
+        }
+        statements += [left["gru"].high < 0.5, left["attention"].low > 0.5]
+        texts.append(f"{when}: GRU {_interval(left['gru'])}, attention {_interval(left['attention'])}")
+    steps = f"more than {gradients['distance'].max() // 2} steps back, over that of 1 step"
+    return Finding(f"gradient {steps}: {'; '.join(texts)}", all_some_none(statements))
+
+
+def check_long_sentences(document: dict, translation: pd.DataFrame) -> Finding:
+    """By how many percent BLEU falls from all shorter buckets (their mean) to the one of more than 30 words.
+
+    Statements: the document's fall of the RNN lies in the interval of the GRU without attention, its fall of the
+    Transformer in the interval of ours; each of the two GRUs clearly falls by more than the Transformer.
+    """
+    above = translation["bucket"].str.split("-").str[0].astype(int) > document["words"]
+    short, long = (rows.groupby(["model", "seed"])["bleu"].mean() for rows in (translation[~above], translation[above]))
+    falls = (100 * (1 - long / short)).rename("fall").reset_index()
+    fall = {model: estimate(rows["fall"]) for model, rows in falls.groupby("model")}
+    statements = [_lies_in(document["rnn"], fall["gru"]), _lies_in(document["transformer"], fall["transformer"])]
+    for model in ("gru", "gru_attention"):
+        statements.append(paired_difference(falls, "model", model, "transformer", "fall").low > 0)
+    names = {"gru": "GRU", "gru_attention": "GRU with attention", "transformer": "Transformer"}
+    texts = [f"{name} {_interval(fall[model], 1)} %" for model, name in names.items()]
+    return Finding(f"BLEU falls by: {', '.join(texts)}", all_some_none(statements))
+
+
+def check_head_roles(document: dict, role_binding: pd.DataFrame) -> Finding:
+    """The focus: what weight a role's strongest head puts on that role, 1/8 where one head serves all eight alike.
+
+    A statement for each number of heads above one: the focus is clearly above 0.5, so that most roles have a head.
+    """
+    rows = role_binding[(role_binding["length_factor"] == 1) & role_binding["heads"].notna()]
+    focus = {int(heads): estimate(runs["focus"]) for heads, runs in rows.groupby("heads")}
+    text = ", ".join(f"{heads} {_interval(one)}" for heads, one in focus.items())
+    statements = [one.low > 0.5 for heads, one in focus.items() if heads > 1]
+    return Finding(f"weight of a role's own head, by number of heads: {text}", all_some_none(statements))
+
+
+def check_text_classification(document: dict, languages: pd.DataFrame, role_binding: pd.DataFrame) -> Finding:
+    return _gain_of_heads(document["points"], 1, languages, role_binding)
+
+
+def check_accuracy(document: dict, languages: pd.DataFrame, role_binding: pd.DataFrame) -> Finding:
+    return _gain_of_heads(document["eight_heads"] - document["one_head"], 1, languages, role_binding)
+
+
+def check_long_accuracy(document: dict, languages: pd.DataFrame, role_binding: pd.DataFrame) -> Finding:
+    longest = languages["length_factor"].max()
+    return _gain_of_heads(document["eight_heads"] - document["one_head"], longest, languages, role_binding)
+
+
+def _gain_of_heads(points: float, factor: int, languages: pd.DataFrame, role_binding: pd.DataFrame) -> Finding:
+    """Accuracy of 8 heads minus that of 1, in points, on inputs of `factor` times the training length.
+
+    Statements for each of our two tasks: the gain is clearly above 0; the document's lies in its interval.
+    """
+    statements, texts = [], []
+    for name, table in (("languages", languages), ("roles", role_binding)):
+        rows = table[table["length_factor"] == factor]
+        one, eight = (100 * rows[rows["heads"] == heads]["accuracy"].mean() for heads in (1, 8))
+        gain = _times_100(paired_difference(rows, "heads", 8, 1, "accuracy"))
+        statements += [gain.low > 0, _lies_in(points, gain)]
+        texts.append(f"{name} {one:.1f} to {eight:.1f} %, gain {_interval(gain, 1)} points")
+    length = "" if factor == 1 else f"inputs {factor} times as long: "
+    return Finding(length + "; ".join(texts), all_some_none(statements))
+
+
+def check_four_to_eight(document: dict, languages: pd.DataFrame, role_binding: pd.DataFrame) -> Finding:
+    """Statements for each of our two tasks and for the published table: 4 heads are among the best; so are 8.
+
+    Among the best: not clearly below the number of heads with the highest mean. The published table has no seeds: there
+    it must be the highest itself.
+    """
+    statements, texts = [], []
+    for name, table in (("languages", languages), ("roles", role_binding)):
+        rows = table[(table["length_factor"] == 1) & table["heads"].notna()]
+        means = rows.groupby("heads")["accuracy"].mean()
+        best = means.idxmax()
+        among = [
+            int(heads)
+            for heads in means.index
+            if heads == best or paired_difference(rows, "heads", best, heads, "accuracy").low <= 0
+        ]
+        statements += [heads in among for heads in document["heads"]]
+        texts.append(f"{name} {', '.join(map(str, among))}")
+    published = {int(heads): bleu for heads, bleu in document["published_bleu"].items()}
+    among = [heads for heads, bleu in published.items() if bleu == max(published.values())]
+    statements += [heads in among for heads in document["heads"]]
+    texts.append(f"Vaswani et al. 2017 {', '.join(map(str, among))}")
+    return Finding(f"heads among the best: {'; '.join(texts)}", all_some_none(statements))
+
+
+def check_extrapolation(document: dict, extrapolation: pd.DataFrame) -> Finding:
+    """At the longest test, several times the training length, learned rows against each code without trained numbers.
+
+    Statements for each such code: it collapses, so that clearly less than half is left of its accuracy at the training
+    length; the learned table, of those that have enough rows, is clearly above it.
+    """
+    shortest, longest = extrapolation["length"].min(), extrapolation["length"].max()
+    # A table of 32 rows cannot answer at all at the longest.
+    table = extrapolation[extrapolation["max_len"].isna() | (extrapolation["max_len"] >= longest)]
+    by_seed = table.pivot_table(index="seed", columns=["encoding", "length"], values="accuracy")
+    statements, left_texts, learned_texts = [], [], []
+    for code in ("sinusoidal", "rotary", "alibi"):
+        left = estimate(by_seed[code, longest] / by_seed[code, shortest])
+        learned = paired_difference(table[table["length"] == longest], "encoding", "learned", code, "accuracy")
+        statements += [left.high < 0.5, learned.low > 0]
+        left_texts.append(f"{code} {_interval(left)}")
+        learned_texts.append(f"{code} {_interval(_times_100(learned), 1)}")
+    text = f"left at {longest} tokens of the accuracy at {shortest}: {', '.join(left_texts)}"
+    text += f"; learned table minus {', '.join(learned_texts)} points"
+    return Finding(text, all_some_none(statements))
+
+
+def check_speed(document: dict, head_speed: pd.DataFrame) -> Finding:
+    """The time of 8 heads over that of 1, forward and backward.
+
+    Statements for the explicit path and the fused one: 8 heads clearly take longer; the document's ratio lies in the
+    interval.
+    """
+    rows = head_speed[head_speed["part"] == "forward and backward"]
+    ratios = {path: estimate(rows[rows["path"] == path]["ratio"]) for path in ("explicit", "fused")}
+    statements = [s for ratio in ratios.values() for s in (ratio.low > 1, _lies_in(document["ratio"], ratio))]
+    text = ", ".join(f"{path} {_interval(ratio)}" for path, ratio in ratios.items())
+    return Finding(f"time of 8 heads over 1: {text}", all_some_none(statements))
+
+
+def check_srl(document: dict, role_binding: pd.DataFrame) -> Finding:
+    """Statements: with 8 heads clearly more than 95 % of the roles get their word; with 1 head clearly fewer do."""
+    rows = role_binding[role_binding["length_factor"] == 1]
+    one, eight = (_times_100(estimate(rows[rows["heads"] == heads]["accuracy"])) for heads in (1, 8))
+    gain = paired_difference(rows, "heads", 8, 1, "accuracy")
+    text = f"words given to the right one of 8 roles: 1 head {_interval(one, 1)} %, 8 heads {_interval(eight, 1)} %"
+    return Finding(text, all_some_none([eight.low > 95, gain.low > 0]))
+
+
+def _lies_in(number: float, interval: Estimate) -> bool:
+    return interval.low <= number <= interval.high
+
+
+def _times_100(one: Estimate) -> Estimate:
+    """From shares to percent."""
+    return Estimate(100 * one.mean, 100 * one.low, 100 * one.high, one.runs)
+
+
+def _interval(one: Estimate, decimals: int = 2) -> str:
+    # z: no -0.0
+    return f"{one.mean:z.{decimals}f} [{one.low:z.{decimals}f}, {one.high:z.{decimals}f}]"

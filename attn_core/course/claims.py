@@ -1,0 +1,100 @@
+"""The ledger: every claim of the document, what we measure, and the verdict, computed anew each time.
+
+The document's numbers and the verdicts that stand in the course are in claims.toml; ours come from the functions in
+checks.py and checks_of_results.py.
+"""
+
+import json
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from attn_core.course import checks, checks_of_results
+from attn_core.course.checks import Finding
+
+LEDGER = Path(__file__).with_name("claims.toml")
+RESULTS = Path(__file__).parents[2] / "notebooks" / "results"  # in a clone; an installed wheel has none
+CHECKS = {
+    name: function
+    for module in (checks, checks_of_results)
+    for name, function in vars(module).items()
+    if name.startswith("check_")
+}
+WIDTHS = {"id": 19, "section": 7, "document": 30, "measured": 41, "verdict": 15}
+
+
+def claims(ids: list[str] | None = None) -> list[dict]:
+    """The claims with these ids in the order of the ledger, or all.
+
+    Raises ValueError for an id that is not there, TypeError for one text in place of a list.
+    """
+    if isinstance(ids, str):
+        raise TypeError(f"ids must be a list such as [{ids!r}], got {ids!r}")
+    ledger = tomllib.loads(LEDGER.read_text(encoding="utf-8"))["claim"]
+    known = [claim["id"] for claim in ledger]
+    if unknown := [name for name in ids or [] if name not in known]:
+        raise ValueError(f"there is no claim {', '.join(unknown)}; there are {', '.join(known)}")
+    return [claim for claim in ledger if ids is None or claim["id"] in ids]
+
+
+def measure(claim: dict, folder: Path = RESULTS) -> Finding:
+    """What we measure for a claim, and the verdict that follows. Raises FileNotFoundError where a result is missing."""
+    tables = [result_table(name, folder) for name in claim.get("results", [])]
+    with torch.random.fork_rng(devices=[]):  # the reader's random state stays as it was
+        torch.manual_seed(0)
+        return CHECKS[claim["check"]](claim.get("document", {}), *tables)
+
+
+def result_table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
+    """The rows of a committed result. Raises FileNotFoundError with the command that makes it."""
+    path = Path(folder) / f"{name}.json"
+    if not path.exists():
+        shown = Path(*path.parts[-3:]).as_posix()  # no path of this machine
+        raise FileNotFoundError(f"{shown} is missing; `python -m attn_core.lab {name}` makes it")
+    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8"))["rows"])
+
+
+def claim_rows(ids: list[str] | None = None, folder: Path = RESULTS) -> list[dict]:
+    """A dict for each claim: id, section, document, measured, verdict and why, all of them texts.
+
+    A claim whose result file is missing says so, with the verdict "open". A verdict that is not the one in the ledger
+    names that too.
+    """
+    rows = []
+    for claim in claims(ids):
+        try:
+            measured, verdict = measure(claim, folder)
+        except FileNotFoundError as error:
+            measured, verdict = str(error), "open"
+        if verdict not in (claim["verdict"], "open"):
+            verdict += f" (ledger: {claim['verdict']})"
+        row = {"id": claim["id"], "section": claim["section"], "document": claim["says"]}
+        rows.append(row | {"measured": measured, "verdict": verdict, "why": claim["why"]})
+    return rows
+
+
+def claim_table(ids: list[str] | None = None, *, markdown: bool = False, folder: Path = RESULTS) -> str:
+    """The claims with these ids, or all, as a text to print: `print(claim_table(["scores", "weights"]))`."""
+    return format_rows(claim_rows(ids, folder), markdown)
+
+
+def format_rows(rows: list[dict], markdown: bool = False) -> str:
+    """Rows as a text in columns; markdown: as a table in Markdown, which has the reasons too."""
+    if not markdown:
+        return "\n\n".join(_wrapped(row) for row in [{name: name for name in WIDTHS}, *rows])
+    names = [*WIDTHS, "why"]
+    lines = [names, ["---"] * len(names), *([row[name].replace("|", r"\|") for name in names] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _wrapped(row: dict) -> str:
+    """The cells of a row side by side, each broken into lines of the width of its column."""
+    cells = [textwrap.wrap(row[name], width) for name, width in WIDTHS.items()]
+    lines = []
+    for number in range(max(map(len, cells))):
+        parts = [cell[number] if number < len(cell) else "" for cell in cells]
+        lines.append("  ".join(part.ljust(width) for part, width in zip(parts, WIDTHS.values(), strict=True)).rstrip())
+    return "\n".join(lines)
