@@ -47,8 +47,9 @@ refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them:
 experiments: .venv/.installed ## run every experiment again and write notebooks/results (hours); ARGS=--quick (minutes)
 	$(BIN)/python -m attn_core.lab --all $(ARGS)
 
-bench: .venv/.installed-dev ## time our layer against PyTorch's
+bench: .venv/.installed-dev ## time our layer and its training against PyTorch's, and ways to run a sweep
 	$(BIN)/python tools/bench.py
+	$(BIN)/python tools/bench_lab.py
 
 lock: build/uv/.installed ## rewrite both locks, keeping pins that still fit; ARGS=--upgrade takes the newest
 	@printf '%s\n' '$(TORCH)' > build/torch.txt

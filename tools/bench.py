@@ -102,13 +102,19 @@ def main():
     for name, megabytes in memory.items():
         if megabytes is not None:
             print(f"peak memory of one forward pass, B = 1, L = 4096, D = 512, H = 8, {name}: {megabytes:.0f} MB")
-    result = {
-        "ratios": rows,
-        "peak_memory_mb": memory,
-        "torch": torch.__version__,
-        "threads": torch.get_num_threads(),
-        "platform": platform.platform(),
-    }
+    write(
+        {
+            "ratios": rows,
+            "peak_memory_mb": memory,
+            "torch": torch.__version__,
+            "threads": torch.get_num_threads(),
+            "platform": platform.platform(),
+        }
+    )
+
+
+def write(result):
+    """Write the result whole or not at all."""
     RESULT.parent.mkdir(exist_ok=True)
     part = RESULT.with_suffix(".part")
     part.write_text(json.dumps(result, indent=2) + "\n")
