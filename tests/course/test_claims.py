@@ -92,9 +92,6 @@ def test_with_other_numbers_in_the_document_the_verdict_is_another(name, documen
 def test_the_class_would_hold_with_its_missing_line(monkeypatch):
     monkeypatch.setattr(checks.DocumentAttention, "num_heads", 8, raising=False)
     assert outcome("mha-code") == HOLDS
-    monkeypatch.setattr(checks.DocumentAttention, "num_heads", 4)  # with 64 numbers each: half of the width is lost
-    with pytest.raises(RuntimeError):
-        outcome("mha-code")
 
 
 def test_attention_that_knew_the_order_would_not_be_blind_to_it(monkeypatch):
