@@ -3,7 +3,7 @@
 import torch
 
 from attn_core.lab.models import EncoderClassifier
-from attn_core.lab.tasks import Batch, NearestItem
+from attn_core.lab.tasks import NOTHING, Batch, NearestItem
 from attn_core.lab.training import accuracy, train
 
 SETTINGS = {
@@ -39,15 +39,28 @@ def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
 
 
 def run(encoding: str, max_len: int | None, steps: int, seed: int) -> list[dict]:
-    """One model, trained and tested: a row per test length. accuracy: None where the code has no row to give."""
+    """One model, trained and tested: a row per test length.
+
+    accuracy: over all positions. accuracy_within, accuracy_beyond: over those that training reached, and over the rest.
+    None where there is nothing to measure, also where a learned table has no row to give.
+    """
     model = trained_model(encoding, max_len, steps, seed)
-    rows = []
+    longest, rows = SETTINGS["training_lengths"][1], []
     for length in SETTINGS["test_lengths"]:
-        out_of_rows = max_len is not None and length > max_len
         # Seeds far from those of the training: no test input has been seen.
         batch = TASK.sample(SETTINGS["test_samples"], torch.Generator().manual_seed(1_000_000 + seed), length)
-        right = None if out_of_rows else round(accuracy(model, batch), 4)
-        rows.append({"length": length, "accuracy": right, "chance": round(TASK.chance(length), 4)})
+        beyond = torch.arange(length) >= longest
+        parts = {
+            "accuracy": batch.targets,
+            "accuracy_within": batch.targets.masked_fill(beyond, NOTHING),
+            "accuracy_beyond": batch.targets.masked_fill(~beyond, NOTHING) if length > longest else None,
+        }
+        out_of_rows = max_len is not None and length > max_len
+        row = {"length": length, "chance": round(TASK.chance(length), 4)}
+        for name, targets in parts.items():
+            possible = targets is not None and not out_of_rows
+            row[name] = round(accuracy(model, Batch(batch.inputs, targets)), 4) if possible else None
+        rows.append(row)
     return rows
 
 

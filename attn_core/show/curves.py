@@ -22,6 +22,7 @@ def interval_curves(
     title: str | None = None,
     guides: Sequence[tuple[str, Sequence[float], Sequence[float]]] = (),
     log_x: bool = False,
+    log_y: bool = False,
     limits: tuple[float, float] | None = None,
 ) -> CourseFigure:
     """One curve of means for each value of `by`, with a bar for the interval; marker and colour tell them apart.
@@ -48,6 +49,8 @@ def interval_curves(
             axis.plot(xs, ys, line, color="0.4", label=name)
         if log_x:
             axis.set_xscale("log", base=2)
+        if log_y:
+            axis.set_yscale("log")
         axis.set_xticks(places, [f"{place:,}" for place in places])
         axis.minorticks_off()
         axis.set(xlabel=x_label, ylabel=y_label, title=title or "", ylim=limits)
