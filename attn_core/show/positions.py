@@ -51,7 +51,7 @@ def _wave_steps(encoding: str, d_model: int, length: int, base: float, pair: int
     table = SinusoidalPositionalEncoding(d_model, length, base).table(length)
     if encoding == "sinusoidal":
         products = table @ table.T
-        titles, names = ("code PE(p)", "PE(p) · PE(q)"), ("position p", "position q")
+        titles, names = ("code PE(p)", "PE(m) · PE(n)"), ("position m", "position n")
         meaning = "The product of two codes"
     else:
         q = torch.randn(WIDTHS[-1], dtype=torch.float64, generator=torch.Generator().manual_seed(0))[:d_model]
@@ -90,7 +90,7 @@ def _learned_steps(d_model: int, length: int, pair: int) -> Shown:
     numbers = range(length)
     return [
         matrix_panel(table, "learned rows, untrained", numbers, range(d_model), "position", "column", "value"),
-        matrix_panel(products, "row p · row q", numbers, numbers, "position p", "position q", "product"),
+        matrix_panel(products, "row m · row n", numbers, numbers, "position m", "position n", "product"),
         _pair_panel(table, pair, f"columns {' and '.join(columns)}", columns),
     ], caption
 
