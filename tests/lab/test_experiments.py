@@ -243,6 +243,22 @@ def test_extrapolation_gives_a_row_for_each_length_and_none_where_the_table_has_
     assert (max_len == 32) == any(row["accuracy"] is None for row in rows)
 
 
+def test_extrapolation_tells_the_positions_of_the_training_from_those_beyond(few_samples, monkeypatch):
+    asked = {}
+
+    def watched(model, batch):
+        places = (batch.targets >= 0).any(0).nonzero().flatten().tolist()
+        asked.setdefault(batch.targets.size(1), []).append(places)
+        return 0.5
+
+    monkeypatch.setattr(extrapolation, "accuracy", watched)
+    rows = extrapolation.run("none", None, steps=1, seed=0)
+    assert rows[0]["accuracy_within"] == 0.5 and rows[0]["accuracy_beyond"] is None
+    for length in (48, 256):
+        everywhere, within, beyond = asked[length]
+        assert (everywhere, max(within) <= 31, min(beyond) >= 32) == (within + beyond, True, True)
+
+
 def test_extrapolation_repeats_itself_and_leaves_the_random_state(few_samples):
     before = torch.get_rng_state()
     first = extrapolation.run("rotary", None, steps=2, seed=3)
@@ -272,7 +288,8 @@ def test_no_test_input_of_extrapolation_was_seen_in_training(few_samples, monkey
     monkeypatch.setattr(extrapolation, "training_batch", watched)
     monkeypatch.setattr(extrapolation, "accuracy", lambda model, batch: tested.append(batch.inputs[0]) or 0.5)
     extrapolation.run("none", None, steps=60, seed=0)
-    assert [batch.shape for batch in tested] == [(4, length) for length in extrapolation.SETTINGS["test_lengths"]]
+    shapes = dict.fromkeys(tuple(batch.shape) for batch in tested)
+    assert list(shapes) == [(4, length) for length in extrapolation.SETTINGS["test_lengths"]]
     assert any(len(row) == 32 for row in seen)
     assert seen.isdisjoint(tuple(row) for batch in tested for row in batch.tolist())
 
