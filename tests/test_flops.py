@@ -2,7 +2,6 @@
 
 import itertools
 import sys
-import time
 import warnings
 
 import pytest
@@ -206,10 +205,7 @@ def test_a_mask_is_applied_after_the_products_and_saves_none_of_them():
 def test_the_sizes_of_the_document_are_counted_on_meta_without_any_arithmetic(out_proj, giga_macs):
     with torch.device("meta"):
         layer, x = MultiHeadAttention(512, 8, out_proj=out_proj), torch.randn(32, 1024, 512)
-    count_flops(nn.Linear(1, 1), torch.ones(1))  # the first call of all loads torch's compiler, which takes seconds
-    start = time.perf_counter()
     count = count_flops(layer, x)
-    assert time.perf_counter() - start < 1
     assert_complete(count, attention_cost(1024, 512, 8, batch_size=32, out_proj=out_proj).total_flops)
     assert round(count.total_flops / 2 / 1e9, 2) == giga_macs
 

@@ -4,7 +4,6 @@ import gc
 import itertools
 import math
 import re
-import time
 
 import matplotlib.pyplot
 import numpy as np
@@ -182,15 +181,6 @@ def test_a_small_share_is_not_nothing_and_a_large_one_not_all(share, text):
 def test_a_size_that_does_not_fit_is_refused(setting, message):
     with pytest.raises(ValueError, match=message):
         cost_steps(*setting)
-
-
-def test_the_function_takes_less_than_5_ms():
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        cost_steps(1_048_576, 16_384, 128, 1, True)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.005  # seconds; about 0.1 ms on an idle machine
 
 
 # The controls

