@@ -32,9 +32,11 @@ setup: .venv/.installed ## install the course into .venv; does nothing when that
 lab: .venv/.installed ## set up where needed, then open JupyterLab on the notebooks
 	$(BIN)/python -m jupyterlab notebooks --ServerApp.ip=127.0.0.1 --LanguageServerManager.autodetect=False $(ARGS)
 
+# Two processes; with more threads than cores the small layers of the tests would wait for one another.
+test: export OMP_NUM_THREADS ?= 1
 test: .venv/.installed-dev ## run every test and every notebook, comparing outputs
-	$(BIN)/python -m pytest --nbval --nbval-current-env --nbval-sanitize-with tests/notebooks/nbval.cfg \
-	    --nbval-cell-timeout=120 tests $(NOTEBOOKS) $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \
+	    --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=120 tests $(NOTEBOOKS) $(ARGS)
 
 lint: .venv/.installed-dev ## check style, format and the direction of imports
 	$(BIN)/ruff check .
