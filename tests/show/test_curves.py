@@ -46,7 +46,7 @@ def test_curves_differ_in_marker_and_colour():
 def test_guides_are_drawn_and_named():
     figure = interval_curves(table(), "length", "kind", guides=[("chance", [32, 64], [0.2, 0.1])], **LABELS)
     guides = [line for line in figure.axes[0].lines if line.get_label() == "chance"]
-    assert guides[0].get_ydata() == [0.2, 0.1]
+    assert list(guides[0].get_ydata()) == [0.2, 0.1]
     assert "chance" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
