@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from attn_core.attention import AttentionOutput
 from attn_core.lab.models import EncoderClassifier
+from attn_core.lab.role_binding import HEADS, heads_text
 from attn_core.lab.tasks import Batch
 from attn_core.lab.training import accuracy, train
 
@@ -29,7 +30,6 @@ SETTINGS = {
     "learning_rate": 5e-3,
     "length_factors": [1, 2, 4, 8],
 }
-HEADS = (1, 2, 4, 8, 16, 32)
 PADDING, UNKNOWN = 0, 1
 
 Names = list[tuple[str, int]]  # a name and the place of its language in LANGUAGES
@@ -158,6 +158,7 @@ def trained_model(heads: int | None, steps: int, seed: int) -> EncoderClassifier
     if heads is None:
         for layer in model.layers:
             layer.attention = NoAttention()
-    label = "no attention" if heads is None else f"{heads} heads" if heads > 1 else "1 head"
-    train(model, training_batch, steps=steps, seed=seed, learning_rate=SETTINGS["learning_rate"], label=label)
+    train(
+        model, training_batch, steps=steps, seed=seed, learning_rate=SETTINGS["learning_rate"], label=heads_text(heads)
+    )
     return model

@@ -120,7 +120,18 @@ def trained_model(heads: int | None, steps: int, seed: int) -> RoleReader:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = RoleReader(task.num_words, SETTINGS["d_model"], heads)
-    label = "no attention" if heads is None else f"{heads} heads" if heads > 1 else "1 head"
     batch_size, learning_rate = SETTINGS["batch_size"], SETTINGS["learning_rate"]
-    train(model, lambda g: task.sample(batch_size, g), steps=steps, seed=seed, learning_rate=learning_rate, label=label)
+    train(
+        model,
+        lambda g: task.sample(batch_size, g),
+        steps=steps,
+        seed=seed,
+        learning_rate=learning_rate,
+        label=heads_text(heads),
+    )
     return model
+
+
+def heads_text(heads: int | None) -> str:
+    """What a number of heads is called in texts; None is the control without attention."""
+    return "no attention" if heads is None else "1 head" if heads == 1 else f"{heads} heads"

@@ -57,7 +57,7 @@ def _wave_steps(encoding: str, d_model: int, length: int, base: float, pair: int
         q = torch.randn(WIDTHS[-1], dtype=torch.float64, generator=torch.Generator().manual_seed(0))[:d_model]
         turned = RotaryEmbedding(d_model, base)(q.expand(length, d_model))
         products = turned @ turned.T
-        titles, names = ("sin and cos of the angles", "R(m)q · R(n)k for one q = k"), ("query at m", "key at n")
+        titles, names = ("sin and cos of the angles", "T(m)q · T(n)k for one q = k"), ("query at m", "key at n")
         meaning = "The product of the turned q and k"
     wavelength = 2 * math.pi * base ** (2 * pair / d_model)
     turns = (length - 1) / wavelength
