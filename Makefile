@@ -22,6 +22,8 @@ export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 
 # No progress bars in outputs that are compared and committed.
 test refresh: export TQDM_DISABLE := 1
+# The tests run in two processes: with more threads than cores their small layers would wait for one another.
+test refresh: export OMP_NUM_THREADS ?= 1
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -32,8 +34,6 @@ setup: .venv/.installed ## install the course into .venv; does nothing when that
 lab: .venv/.installed ## set up where needed, then open JupyterLab on the notebooks
 	$(BIN)/python -m jupyterlab notebooks --ServerApp.ip=127.0.0.1 --LanguageServerManager.autodetect=False $(ARGS)
 
-# Two processes; with more threads than cores the small layers of the tests would wait for one another.
-test: export OMP_NUM_THREADS ?= 1
 test: .venv/.installed-dev ## run every test and every notebook, comparing outputs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \
 	    --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=120 tests $(NOTEBOOKS) $(ARGS)

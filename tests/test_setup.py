@@ -160,7 +160,7 @@ def workflow_problems(root):
     windows = re.search(r"pip install torch==\S+ -r requirements\.lock -e \.", text)
     if not windows or windows[0] not in read(root, "README.md"):
         problems.append("ci.yml does not install on Windows as the README says.")
-    nbval = re.search(r"pytest --nbval .*", read(root, "Makefile").replace("\\\n", " "))
+    nbval = re.search(r"pytest -n 2 .*", read(root, "Makefile").replace("\\\n", " "))
     if not nbval or " ".join(nbval[0].split()[:-2]) not in text:
         problems.append("ci.yml does not test on Windows as the Makefile does.")
     return problems

@@ -247,7 +247,9 @@ def test_a_worker_that_dies_is_reported_and_what_was_finished_is_kept(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="a group of processes gets Ctrl-C in another way there")
 def test_ctrl_c_ends_the_workers_and_keeps_what_is_stored(tmp_path):
-    code = "import sys; from runs import *; from attn_core.lab.sweep import sweep\n"
+    code = "import signal, sys; from runs import *; from attn_core.lab.sweep import sweep\n"
+    # A shell may have started the tests in the background, and then Ctrl-C is ignored unless one asks for it.
+    code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += "if __name__ == '__main__':\n    folder = sys.argv[1]\n"
     code += "    runs = [{'x': x, 'folder': folder} for x in range(4)]\n"
     code += "    sweep(runs, sleeps_after_the_first, workers=1, store=folder + '/store')\n"
