@@ -190,7 +190,6 @@ def bench_sweep(steps=STEPS):
         "plain loop, default threads": (train_one, runs, THREADS),
         "pool": (train_one, runs, None),
         "seeds together, 1 thread": (train_group, groups, 1),
-        "seeds together, default threads": (train_group, groups, THREADS),
         "pool of seeds together": (train_group, groups, None),
     }
     title = f"sweep, {len(runs)} runs, {steps} steps"
@@ -213,7 +212,7 @@ def bench_sweep(steps=STEPS):
             row["seconds_idle"] = seconds - sum(one["seconds"] for one in done.rows) / WORKERS
             note = f"  {row['seconds_idle']:.1f} s of them to start {WORKERS} processes and to wait for the last run"
         rows.append(row)
-        print(f"{name:31} {seconds:6.1f} {row['ratio']:7.3f}{note}", flush=True)
+        print(f"{name:28} {seconds:9.1f} {row['ratio']:7.3f}{note}", flush=True)
     return {"runs": len(runs), "steps": steps, "workers": WORKERS, "ways": rows}
 
 
