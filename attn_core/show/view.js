@@ -63,16 +63,54 @@ function render({ model, el }) {
   const holder = element("div", "panels", root);
   const readout = element("p", "readout", root);
   readout.setAttribute("aria-live", "polite");
+  const numbers = element("details", "numbers", root);
+  element("summary", "", numbers).textContent = "Numbers as a table";
+  const page = element("div", "page", numbers);
+  page.tabIndex = 0; // wide tables scroll, by keyboard as well
+  page.setAttribute("role", "region");
+  numbers.addEventListener("toggle", fillTable);
   const caption = element("p", "caption", root);
   const problem = element("p", "problem", root);
   problem.setAttribute("role", "alert");
   let parts = []; // one per panel: {canvas, title, selected: [row, column] or null}
   let shown = null; // index of the panel that the readout speaks of
+  let values = []; // one Float32Array per panel, row by row
+
+  function decoded(panel) {
+    const bytes = model.get("values");
+    const at = (_, i) => bytes.getFloat32(4 * (panel.offset + i), true);
+    return Float32Array.from({ length: panel.rows * panel.columns }, at);
+  }
 
   function valueAt(index, row, column) {
+    return values[index][row * model.get("panel_layout")[index].columns + column];
+  }
+
+  function fillTable() {
+    page.replaceChildren(); // a closed one stays empty, so that sliders stay fast
+    const index = shown || 0;
     const panel = model.get("panel_layout")[index];
-    const bytes = model.get("values");
-    return bytes.getFloat32(4 * (panel.offset + row * panel.columns + column), true);
+    if (!numbers.open || !panel) return;
+    const table = element("table", "", page);
+    const heading = (text, scope, row) => {
+      const cell = element("th", "", row);
+      cell.scope = scope;
+      cell.textContent = text;
+    };
+    element("caption", "", table).textContent = panel.title;
+    page.setAttribute("aria-label", `Numbers: ${panel.title}`);
+    const head = element("tr", "", element("thead", "", table));
+    heading(`${panel.row_name} / ${panel.column_name}`, "col", head);
+    for (const name of panel.column_labels) heading(name, "col", head);
+    const body = element("tbody", "", table);
+    panel.row_labels.forEach((name, row) => {
+      const line = element("tr", "", body);
+      heading(name, "row", line);
+      panel.column_labels.forEach((_, column) => {
+        const text = panel.kind === "bars" ? panel.texts[row] : spoken(valueAt(index, row, column), panel.unit);
+        element("td", "", line).textContent = text;
+      });
+    });
   }
 
   function read(index) {
@@ -267,6 +305,7 @@ function render({ model, el }) {
       parts = layout.map((_, index) => makePanel(index));
       shown = null;
     }
+    values = layout.map(decoded);
     parts.cell = layout.map((panel) => cellSize(panel, layout.length));
     layout.forEach((panel, index) => {
       const { title, canvas, selected } = parts[index];
@@ -282,6 +321,21 @@ function render({ model, el }) {
     caption.textContent = model.get("caption");
     problem.textContent = model.get("problem");
     root.setAttribute("aria-label", model.get("caption"));
+    fillTable();
+    root.drawn = layout.map((panel, index) => ({
+      title: panel.title,
+      kind: panel.kind,
+      rows: panel.rows,
+      columns: panel.columns,
+      values: values[index],
+      rowLabels: panel.row_labels,
+      columnLabels: panel.column_labels,
+      palette: panel.palette,
+      low: panel.low,
+      high: panel.high,
+      cell: parts.cell[index],
+      origin: parts[index].origin,
+    }));
     root.dataset.frame = Number(root.dataset.frame || 0) + 1;
   }
 
