@@ -46,34 +46,10 @@ class AttentionView(anywidget.AnyWidget):
         panels = list(panels)
         if not panels:
             raise ValueError("there must be at least one panel to show, got none")
-        layout, offset = [], 0
-        for panel in panels:
-            rows, columns = panel.values.shape
-            low, high = panel.limits
-            layout.append(
-                {
-                    "kind": panel.kind,
-                    "title": panel.title,
-                    "rows": rows,
-                    "columns": columns,
-                    "offset": offset,
-                    "row_labels": list(panel.row_labels),
-                    "column_labels": list(panel.column_labels),
-                    "row_name": panel.row_name,
-                    "column_name": panel.column_name,
-                    "unit": panel.unit,
-                    "low": low,
-                    "high": high,
-                    "palette": panel.palette,
-                    "stretch": list(panel.stretch),
-                    "texts": list(panel.texts),
-                }
-            )
-            offset += rows * columns
+        layout, values = packed(panels)
         labels = "".join(
             "".join((*panel.row_labels, *panel.column_labels, *panel.texts, panel.title)) for panel in panels
         )
-        values = np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4").tobytes()
         self._panels = panels
         # All in one message: the browser never sees values of one step with the layout of another.
         with self.hold_sync():
@@ -86,6 +62,35 @@ class AttentionView(anywidget.AnyWidget):
 
     def _repr_mimebundle_(self, **options):
         return with_picture(self, super()._repr_mimebundle_(**options), self)
+
+
+def packed(panels: Sequence[Panel]) -> tuple[list[dict], bytes]:
+    """Panels as view.js takes them: a layout per panel, and all values as float32 in one piece, each at its offset."""
+    layout, offset = [], 0
+    for panel in panels:
+        rows, columns = panel.values.shape
+        low, high = panel.limits
+        layout.append(
+            {
+                "kind": panel.kind,
+                "title": panel.title,
+                "rows": rows,
+                "columns": columns,
+                "offset": offset,
+                "row_labels": list(panel.row_labels),
+                "column_labels": list(panel.column_labels),
+                "row_name": panel.row_name,
+                "column_name": panel.column_name,
+                "unit": panel.unit,
+                "low": low,
+                "high": high,
+                "palette": panel.palette,
+                "stretch": list(panel.stretch),
+                "texts": list(panel.texts),
+            }
+        )
+        offset += rows * columns
+    return layout, np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4").tobytes()
 
 
 def with_picture(widget, bundle, view: AttentionView):
