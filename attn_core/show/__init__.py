@@ -4,7 +4,7 @@ from attn_core.show.costs import cost_explorer
 from attn_core.show.curves import interval_curves
 from attn_core.show.explorers import Explorer, head_explorer, qkv_explorer, scale_explorer
 from attn_core.show.figures import head_grid, heatmap, new_figure, panel_figure, save
-from attn_core.show.panels import Panel, bar_panel, matrix_panel
+from attn_core.show.panels import Panel, bar_panel, line_panel, matrix_panel
 from attn_core.show.positions import position_explorer
 from attn_core.show.view import AttentionView
 
@@ -18,6 +18,7 @@ __all__ = [
     "head_grid",
     "heatmap",
     "interval_curves",
+    "line_panel",
     "matrix_panel",
     "new_figure",
     "panel_figure",

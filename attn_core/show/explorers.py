@@ -20,6 +20,7 @@ W_V = ((1.0, 0.0), (0.0, 1.0))
 MASKS = ("none", "causal")
 HEAD_COUNTS = (1, 2, 4, 8, 16)
 SENTENCE = tuple("小猫吃了一条大鱼就睡着了")
+MOST_TOKENS = 40
 LARGEST_D_K = 256
 
 Shown = tuple[list[Panel], str]  # the panels and the caption below them

@@ -1,4 +1,4 @@
-"""Static figures: heatmaps on one scale and bars, with named axes and a text for those who cannot see them."""
+"""Static figures: heatmaps on one scale, lines and bars, with named axes and a text for those who cannot see them."""
 
 import base64
 import functools
@@ -12,6 +12,8 @@ import numpy as np
 import seaborn
 from fontTools import subset
 from matplotlib import colormaps, font_manager, rc_context
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
@@ -20,7 +22,9 @@ from attn_core.show.panels import Panel, number, weight_panels
 
 ANNOTATE_UP_TO = 8  # tokens; beyond it numbers would not fit the cells
 LABELS_AT_MOST = 40  # per axis; beyond it only every second, third, ... token is named
-BAR_COLOUR = "#0173b2"  # the blue of seaborn's palette "colorblind"; view.js has the same
+BAR_COLOUR = "#0173b2"  # of lines too: the blue of seaborn's palette "colorblind"; view.js has the same
+
+FAINTEST = 0.005  # lines of less weight cannot be seen and are left out; view.js has the same
 
 _FORMATS = {
     # Dates and random ids left out: the same figure gives the same bytes.
@@ -95,13 +99,13 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     figure, axes = new_figure(width, height, _alt(panels, title), rows, columns, squeeze=False, height_ratios=heights)
     with rc_context(style()):
         for axis, panel in zip(axes.flat, panels, strict=False):
-            if panel.kind == "bars":
-                _draw_bars(axis, panel)
-            else:
+            if panel.kind == "map":
                 _draw(axis, panel, alone=len(panels) == 1)
+            else:
+                {"bars": _draw_bars, "lines": _draw_lines}[panel.kind](axis, panel)
         for axis in axes.flat[len(panels) :]:
             axis.set_axis_off()
-        if all(panel.unit == "weight" for panel in panels):
+        if all(panel.kind == "map" and panel.unit == "weight" for panel in panels):
             figure.colorbar(axes.flat[0].collections[0], ax=axes, label="weight", shrink=0.8, ticks=[0, 0.5, 1])
         if title:
             figure.suptitle(title)
@@ -190,6 +194,46 @@ def _draw_bars(axis, panel: Panel) -> None:
         axis.text(1.02, place, text, va="center", parse_math=False)
 
 
+def _draw_lines(axis, panel: Panel) -> None:
+    rows, columns = panel.values.shape
+    lines = [(i, j, min(weight, 1)) for (i, j), weight in np.ndenumerate(panel.values) if weight >= FAINTEST]
+    ends = [((0, query + 0.5), (1, key + 0.5)) for query, key, _ in lines]
+    colours = [to_rgba(BAR_COLOUR, weight) for *_, weight in lines]
+    widths = [0.75 + 1.5 * weight for *_, weight in lines]
+    axis.add_collection(LineCollection(ends, colors=colours, linewidths=widths))
+    axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
+
+
+def _draw_bars(axis, panel: Panel) -> None:
+    shares = panel.values[:, 0] / panel.limits[1]
+    places = range(len(shares))
+    axis.barh(places, shares, color=BAR_COLOUR, height=0.7)
+    axis.set_yticks(places, panel.row_labels, parse_math=False)
+    axis.set(title=panel.title, xlim=(0, 1), xticks=[0, 0.5, 1], xticklabels=["0%", "50%", "100%"])
+    axis.invert_yaxis()  # the first part at the top
+    axis.tick_params(axis="y", length=0)
+    for place, text in zip(places, panel.texts, strict=True):
+        axis.text(1.02, place, text, va="center", parse_math=False)
+
+
+def _draw_lines(axis, panel: Panel) -> None:
+    rows, columns = panel.values.shape
+    pairs = [pair for pair in np.ndindex(rows, columns) if panel.values[pair] >= FAINTEST]
+    weights = np.minimum([panel.values[pair] for pair in pairs], 1)
+    ends = [((0, query + 0.5), (1, key + 0.5)) for query, key in pairs]
+    axis.add_collection(LineCollection(ends, colors=BAR_COLOUR, alpha=weights, linewidths=0.75 + 1.5 * weights))
+    axis.set(title=panel.title, xlabel=f"{panel.row_name} → {panel.column_name}", xticks=[], xlim=(0, 1))
+    axis.set_ylim(max(rows, columns), 0)  # the first tokens at the top
+    axis.spines[:].set_visible(False)
+    _label(axis.yaxis, panel.row_labels, LABELS_AT_MOST, rotation=0)
+    keys = axis.secondary_yaxis("right")
+    keys.spines[:].set_visible(False)
+    _label(keys.yaxis, panel.column_labels, LABELS_AT_MOST, rotation=0)
+    if max(rows, columns) > LABELS_AT_MOST // 2:
+        axis.tick_params(axis="y", labelsize=8)
+        keys.tick_params(axis="y", labelsize=8)
+
+
 def _annotate(axis, panel: Panel) -> None:
     low, high = panel.limits
     colours = colormaps[panel.palette]
@@ -218,7 +262,12 @@ def _alt(panels: Sequence[Panel], title: str | None) -> str:
             bars = (f"{label}: {text}" for label, text in zip(panel.row_labels, panel.texts, strict=True))
             parts.append(f"{panel.title}: bars; {'; '.join(bars)}.")
             continue
-        what = f"{panel.title}: rows are {panel.row_name}, columns are {panel.column_name}"
+        if panel.kind == "lines":
+            what = (
+                f"{panel.title}: lines from each {panel.row_name} on the left to each {panel.column_name} on the right"
+            )
+        else:
+            what = f"{panel.title}: rows are {panel.row_name}, columns are {panel.column_name}"
         if panel.unit == "weight":
             tops = [
                 f"{row} to {panel.column_labels[int(np.argmax(values))]} {values.max():.2f}"

@@ -1,4 +1,4 @@
-"""What is drawn: a panel is one matrix with its tokens and its colour scale, or one column of numbers as bars.
+"""What is drawn: a panel is one matrix with its tokens and its scale, as a map or as lines, or one column of bars.
 
 Figures and the live view share it.
 """
@@ -10,12 +10,14 @@ import numpy as np
 
 
 class Panel(NamedTuple):
-    """One matrix to look at, or one column of numbers as bars: see `bar_panel`.
+    """One matrix to look at, or one column of numbers as bars: see `line_panel` and `bar_panel`.
 
     values: (rows, columns). title: one line above it.
     row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns are.
     unit: what one cell is, in a word: "weight", "score", "value"; "bucket" for whole numbers that name one.
     texts: only of bars, one per row: what stands beside the bar.
+    kind: how it is drawn: a "map" of coloured cells, "lines" from rows to columns that are the stronger the greater the
+    value, or "bars" whose lengths are shares of the sum of all.
     """
 
     values: np.ndarray
@@ -26,16 +28,12 @@ class Panel(NamedTuple):
     column_name: str = "key"
     unit: str = "weight"
     texts: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """How it is drawn: a "map" of coloured cells, or "bars" whose lengths are shares of the sum of all."""
-        return "bars" if self.texts else "map"
+    kind: str = "map"
 
     @property
     def limits(self) -> tuple[float, float]:
         """The scale: 0 to the sum for bars, 0 to 1 for weights (so maps compare), from 0 for buckets, else around 0."""
-        if self.texts:
+        if self.kind == "bars":
             return 0.0, float(self.values.sum())
         if self.unit == "weight":
             return 0.0, 1.0
@@ -94,7 +92,17 @@ def bar_panel(values, title: str, labels: Sequence[str], texts: Sequence[str], u
         raise ValueError(f"{title}: bars need numbers of at least 0 with a sum above 0, got {column[:, 0].tolist()}")
     if len(texts) != len(column):
         raise ValueError(f"{title}: {len(column)} bars need as many texts, got {len(texts)}")
-    return matrix_panel(column, title, labels, (unit,), "part", "share", unit)._replace(texts=tuple(texts))
+    panel = matrix_panel(column, title, labels, (unit,), "part", "share", unit)
+    return panel._replace(texts=tuple(texts), kind="bars")
+
+
+def line_panel(weights, title: str, query_tokens=None, key_tokens=None) -> Panel:
+    """A panel for one map of weights (L, S) as lines: queries on the left, keys on the right, a line for each weight.
+
+    Tokens and errors as in `weight_panels`.
+    """
+    (panel,) = weight_panels(as_array(weights, 2)[None], query_tokens, key_tokens, [title])
+    return panel._replace(kind="lines")
 
 
 def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[str] | None = None) -> list[Panel]:

@@ -9,10 +9,11 @@ import matplotlib.pyplot
 import numpy as np
 import pytest
 import torch
-from matplotlib.collections import QuadMesh
+from matplotlib.collections import LineCollection, QuadMesh
 from PIL import Image
 
-from attn_core.show import figures, head_grid, heatmap, matrix_panel, new_figure, panel_figure, save
+from attn_core.show import figures, head_grid, heatmap, line_panel, matrix_panel, new_figure, panel_figure, save
+from attn_core.show.panels import weight_panels
 
 TOKENS = ["猫", "吃", "鱼"]
 WEIGHTS = np.array([[0.7, 0.2, 0.1], [0.25, 0.5, 0.25], [0.0, 0.0, 1.0]])
@@ -148,6 +149,65 @@ def test_no_number_is_a_minus_zero():
     panel = matrix_panel(np.array([[-0.0, -0.001]]), "tiny", "a", "xy", "token", "dimension", "value")
     (axes,) = panel_figure([panel]).axes
     assert [text.get_text() for text in axes.texts] == ["0.00", "0.00"]
+
+
+# Lines
+
+
+def lines_of(axes):
+    """The ends of each line and its opacity and width, by (query, key)."""
+    (drawing,) = [child for child in axes.get_children() if isinstance(child, LineCollection)]
+    places = [tuple(int(y) for y in ends[:, 1]) for ends in drawing.get_segments()]
+    strengths = zip(drawing.get_colors()[:, 3], drawing.get_linewidths(), strict=True)
+    return dict(zip(places, strengths, strict=True))
+
+
+def test_a_line_goes_from_each_query_to_each_key_and_is_the_stronger_the_greater_the_weight():
+    weights = np.array([[0.7, 0.2, 0.1], [0.0, 0.6, 0.4]])
+    (axes,) = panel_figure([line_panel(weights, "lines", ["a", "b"], ["x", "y", "z"])]).axes
+    lines = lines_of(axes)
+    assert {pair: alpha for pair, (alpha, _) in lines.items()} == {
+        (i, j): weights[i, j] for i in range(2) for j in range(3) if weights[i, j]
+    }
+    assert sorted(lines, key=lambda pair: lines[pair][1]) == sorted(lines, key=lambda pair: weights[pair])
+    assert labels(axes.yaxis) == ["a", "b"]
+    assert labels(axes.child_axes[0].yaxis) == ["x", "y", "z"]
+    bottom, top = axes.get_ylim()
+    assert (bottom, top) == (3, 0)
+    assert axes.get_xlabel() == "query → key"
+
+
+def test_lines_say_what_they_are_and_the_largest_weights():
+    alt = panel_figure([line_panel(WEIGHTS, "one head", TOKENS)]).alt
+    assert alt == (
+        "one head: lines from each query on the left to each key on the right; "
+        "largest weight per query: 猫 to 猫 0.70, 吃 to 吃 0.50, 鱼 to 鱼 1.00."
+    )
+
+
+def test_lines_of_no_weight_and_of_a_rounded_one_are_drawn_without_a_warning(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save(panel_figure([line_panel(np.zeros((2, 2)), "nothing")]), tmp_path / "nothing.png")
+        save(panel_figure([line_panel([[1 + 1e-7, 0.0]], "all", ["$a$"], "xy")]), tmp_path / "all.png")
+
+
+def test_lines_and_maps_share_a_figure_without_a_colour_bar():
+    figure = panel_figure([line_panel(WEIGHTS, "lines", TOKENS), *weight_panels(WEIGHTS[None], TOKENS)])
+    assert [axes.get_title() for axes in figure.axes] == ["lines", "head 1"]
+
+
+@pytest.mark.parametrize(
+    "weights, tokens, message",
+    [
+        ([[0.5, 1.5]], (["a"], ["x", "y"]), "between 0 and 1, got 0.5 to 1.5"),
+        (WEIGHTS, (["a", "b"],), r"lines: 2 query and 2 key labels for shape \(3, 3\)"),
+        (WEIGHTS[None], (), r"axes .*got shape \(1, 3, 3\)"),
+    ],
+)
+def test_lines_of_wrong_weights_or_tokens_are_refused(weights, tokens, message):
+    with pytest.raises(ValueError, match=message):
+        line_panel(weights, "lines", *tokens)
 
 
 # Letters, background, text
