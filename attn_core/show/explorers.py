@@ -41,7 +41,7 @@ class Explorer(widgets.VBox):
         compute: Callable[..., Shown],
         fit: Callable[[], None] = lambda: None,
     ):
-        self.name, self.controls, self._compute, self._fit = name, controls, compute, fit
+        self.name, self.controls, self.compute, self._fit = name, controls, compute, fit
         self._fitting = False
         self.view = AttentionView(*compute(**self.settings))
         for control in controls.values():
@@ -65,7 +65,7 @@ class Explorer(widgets.VBox):
             self._fitting = False
         with self.view.hold_sync():
             try:
-                self.view.panels, self.view.caption = self._compute(**self.settings)
+                self.view.panels, self.view.caption = self.compute(**self.settings)
             except Exception as error:  # any error: it must reach the reader, not the log of the server
                 self.view.problem = f"This setting cannot be shown: {error}"
             else:
