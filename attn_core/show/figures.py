@@ -200,7 +200,8 @@ def _draw_lines(axis, panel: Panel) -> None:
     ends = [((0, query + 0.5), (1, key + 0.5)) for query, key, _ in lines]
     colours = [to_rgba(BAR_COLOUR, weight) for *_, weight in lines]
     widths = [0.75 + 1.5 * weight for *_, weight in lines]
-    axis.add_collection(LineCollection(ends, colors=colours, linewidths=widths))
+    if lines:  # matplotlib cannot measure a drawing of no lines
+        axis.add_collection(LineCollection(ends, colors=colours, linewidths=widths))
     axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
 
 
