@@ -1,6 +1,7 @@
 """BERT's encoder built from this course's own attention layer. Source: Devlin et al. 2018, "BERT"."""
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -93,23 +94,21 @@ def encoder_from_bert(config: Mapping, tensors: Mapping[str, Tensor]) -> Encoder
     Raises ValueError for another kind of model, or where a tensor is missing, too many or of another shape.
     """
     numbers = _numbers(config)
-    # On no device: neither time nor random numbers go into weights that are replaced.
-    with torch.device("meta"):
-        model = Encoder(**numbers)
-    ours, wanted = model.state_dict(), {}
-    for name, tensor in ours.items():
-        for theirs in (names := _bert_names(name)):
-            wanted[theirs] = (tensor.size(0) // len(names), *tensor.shape[1:])
-    there = {
+    # What it starts with is replaced, so the caller's random numbers stay as they are.
+    with torch.random.fork_rng(devices=[]):
+        model = Encoder(**numbers).float()
+    ours = _rows_by_bert_name(model)
+    wanted = {name: tuple(rows.shape) for name, rows in ours.items()}
+    found = {
         name: tuple(tensor.shape) if tensor.is_floating_point() else tensor.dtype
         for name, tensor in tensors.items()
         if name not in _UNUSED
     }
-    for name in wanted | there:
-        if wanted.get(name) != there.get(name):
-            raise ValueError(f"{name} must be {wanted.get(name, 'absent')}, but is {there.get(name, 'absent')}")
-    state = {name: torch.cat([tensors[theirs] for theirs in _bert_names(name)]) for name in ours}
-    model.to_empty(device="cpu").load_state_dict(state)
+    for name in wanted | found:
+        if wanted.get(name) != found.get(name):
+            raise ValueError(f"{name} must be {wanted.get(name, 'absent')}, but is {found.get(name, 'absent')}")
+    for name, rows in ours.items():
+        rows.copy_(tensors[name])
     return model.eval().requires_grad_(False)
 
 
@@ -122,19 +121,24 @@ def _numbers(config: Mapping) -> dict[str, int | float]:
             raise ValueError(f"{name} must be {wanted!r}, but is {config[name]!r}")
     numbers = {name: config.get(name) for name in inspect.signature(Encoder).parameters}
     for name, number in numbers.items():
-        if type(number) not in (int, float) or number <= 0 or type(number) is float and name != "layer_norm_eps":
+        kinds = (int, float) if name == "layer_norm_eps" else (int,)
+        if type(number) not in kinds or not 0 < number < math.inf:
             raise ValueError(f"{name} must be a positive number, but is {number!r}")
     return numbers
 
 
-def _bert_names(name: str) -> list[str]:
-    """What BERT calls one of our parameters; our queries, keys and values stand below one another in one."""
-    part, _, kind = name.rpartition(".")
-    prefix = ""
-    if part.startswith("layers."):
-        _, layer, part = part.split(".", 2)
-        prefix = f"encoder.layer.{layer}."
-    return [f"{prefix}{theirs}.{kind}" for theirs in _BERT[part]]
+def _rows_by_bert_name(model: Encoder) -> dict[str, Tensor]:
+    """The model's parameters, not copied, under BERT's names: queries, keys and values are three parts of ours."""
+    rows = {}
+    for name, tensor in model.state_dict().items():
+        part, _, kind = name.rpartition(".")
+        prefix = ""
+        if part.startswith("layers."):
+            _, layer, part = part.split(".", 2)
+            prefix = f"encoder.layer.{layer}."
+        names = [f"{prefix}{theirs}.{kind}" for theirs in _BERT[part]]
+        rows |= zip(names, tensor.chunk(len(names)), strict=True)
+    return rows
 
 
 _KIND = {"model_type": "bert", "hidden_act": "gelu", "position_embedding_type": "absolute", "is_decoder": False}

@@ -1,0 +1,32 @@
+"""What needs the trained model is skipped where it is not installed: notebook 05 and its tests. Never where CI is set."""
+
+import os
+
+import pytest
+
+INSIDE = "05_inside_a_trained_model.ipynb"
+
+
+def reason_to_skip() -> str:
+    if os.environ.get("CI"):
+        return ""
+    from attn_core.lab.pretrained import pretrained_problem  # only here: it brings torch, which takes seconds
+
+    return pretrained_problem()
+
+
+def pytest_collection_modifyitems(items):
+    cells = [item for item in items if item.path.name == INSIDE]
+    if cells and (reason := reason_to_skip()):
+        for cell in cells:
+            cell.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def pretrained():
+    """The model of the course, loaded once. Do not change it."""
+    if reason := reason_to_skip():
+        pytest.skip(reason)
+    from attn_core.lab.pretrained import load_pretrained
+
+    return load_pretrained()
