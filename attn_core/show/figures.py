@@ -202,27 +202,6 @@ def _draw_lines(axis, panel: Panel) -> None:
     widths = [0.75 + 1.5 * weight for *_, weight in lines]
     if lines:  # matplotlib cannot measure a drawing of no lines
         axis.add_collection(LineCollection(ends, colors=colours, linewidths=widths))
-    axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
-
-
-def _draw_bars(axis, panel: Panel) -> None:
-    shares = panel.values[:, 0] / panel.limits[1]
-    places = range(len(shares))
-    axis.barh(places, shares, color=BAR_COLOUR, height=0.7)
-    axis.set_yticks(places, panel.row_labels, parse_math=False)
-    axis.set(title=panel.title, xlim=(0, 1), xticks=[0, 0.5, 1], xticklabels=["0%", "50%", "100%"])
-    axis.invert_yaxis()  # the first part at the top
-    axis.tick_params(axis="y", length=0)
-    for place, text in zip(places, panel.texts, strict=True):
-        axis.text(1.02, place, text, va="center", parse_math=False)
-
-
-def _draw_lines(axis, panel: Panel) -> None:
-    rows, columns = panel.values.shape
-    pairs = [pair for pair in np.ndindex(rows, columns) if panel.values[pair] >= FAINTEST]
-    weights = np.minimum([panel.values[pair] for pair in pairs], 1)
-    ends = [((0, query + 0.5), (1, key + 0.5)) for query, key in pairs]
-    axis.add_collection(LineCollection(ends, colors=BAR_COLOUR, alpha=weights, linewidths=0.75 + 1.5 * weights))
     axis.set(title=panel.title, xlabel=f"{panel.row_name} → {panel.column_name}", xticks=[], xlim=(0, 1))
     axis.set_ylim(max(rows, columns), 0)  # the first tokens at the top
     axis.spines[:].set_visible(False)
