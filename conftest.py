@@ -1,4 +1,4 @@
-"""What needs the trained model is skipped where it is not installed: notebook 05 and its tests. Never where CI is set."""
+"""Notebook 05 and the tests of the trained model are skipped where it is not installed, never where CI is set."""
 
 import os
 
