@@ -117,6 +117,6 @@ def _offer(slider: widgets.SelectionSlider, numbers: list[int], wanted: int) -> 
     """Put these numbers on offer and choose the greatest that is not above the wanted one."""
     if slider.options == _labelled(numbers):
         return
-    with slider.hold_sync():
-        slider.options = _labelled(numbers)  # selects the first of them
-        slider.value = max(number for number in numbers if number <= wanted)
+    # Not in one message: the browser would set the handle before it knew the new range, and send the wrong end back.
+    slider.options = _labelled(numbers)  # selects the first of them
+    slider.value = max(number for number in numbers if number <= wanted)

@@ -43,7 +43,7 @@ class Explorer(widgets.VBox):
     ):
         self.name, self.controls, self.compute, self._fit = name, controls, compute, fit
         self._fitting = False
-        self.view = AttentionView(*compute(**self.settings))
+        self.view = AttentionView(*compute(**self.settings), name)
         for control in controls.values():
             control.style = {"description_width": "110px"}
             control.layout.width = "min(100%, 420px)"
@@ -176,9 +176,9 @@ def head_explorer() -> Explorer:
         options = legal_heads(dimension.value)
         if options != list(heads.options):
             wanted = heads.value
-            with heads.hold_sync():
-                heads.options = options  # selects the first of them
-                heads.value = min(options, key=lambda count: abs(count - wanted))
+            # Not in one message: the browser would set the handle before it knew the new range.
+            heads.options = options  # selects the first of them
+            heads.value = min(options, key=lambda count: abs(count - wanted))
 
     controls = {"embed_dim": dimension, "num_heads": heads}
     return Explorer("heads and dimensions", controls, head_steps, offer_legal_heads)
