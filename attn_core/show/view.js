@@ -53,6 +53,19 @@ function element(name, className, parent) {
   return node;
 }
 
+// ipywidgets leaves the handles of its sliders without a name, and lets those of lists say a number instead of the entry.
+function nameSliders(root) {
+  for (const slider of root.closest(".widget-vbox")?.querySelectorAll(":scope > .widget-slider") || []) {
+    const name = slider.querySelector(".widget-label").textContent;
+    const typed = slider.querySelector(".widget-readout");
+    const handle = slider.querySelector(".noUi-handle");
+    handle.setAttribute("aria-label", name);
+    handle.setAttribute("aria-valuetext", typed.textContent);
+    typed.setAttribute("role", "textbox");
+    typed.setAttribute("aria-label", `${name}, typed`);
+  }
+}
+
 let families = 0;
 
 function render({ model, el }) {
@@ -322,6 +335,7 @@ function render({ model, el }) {
     problem.textContent = model.get("problem");
     root.setAttribute("aria-label", model.get("caption"));
     fillTable();
+    nameSliders(root);
     root.drawn = layout.map((panel, index) => ({
       title: panel.title,
       kind: panel.kind,
