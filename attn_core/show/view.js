@@ -1,56 +1,21 @@
-// Draws matrices and bars on canvases. All values come from Python; nothing here computes attention.
-const NUMBERS_UP_TO = 8;
-const GAP = 6;
-const BAR = { most: 260, least: 60, row: 26, colour: "#0173b2" }; // pixels; the colour is that of the figures
-
-function shorterSide(longest, count) {
-  if (longest <= 4) return 46;
-  if (longest <= NUMBERS_UP_TO) return 40;
-  return Math.max(3, Math.floor((count > 1 ? 190 : 420) / longest));
-}
-
-function cellSize(panel, count) {
-  const side = shorterSide(Math.max(panel.rows, panel.columns), count);
-  return panel.stretch.map((factor) => Math.floor(side * factor)); // width, height
-}
-
-function hint(layout) {
-  if (layout.every((panel) => panel.kind === "map")) return "Point at a cell, or focus a map and use the arrow keys.";
-  return "Point at a bar, or focus a group of bars and use the arrow keys.";
-}
-
-function label(panel) {
-  if (panel.kind === "bars") {
-    const bars = panel.row_labels.map((name, row) => `${name}: ${panel.texts[row]}`);
-    return `${panel.title}: ${bars.join("; ")}. Arrow keys read the bars.`;
-  }
-  return (
-    `${panel.title}: ${panel.rows} rows (${panel.row_name}), ${panel.columns} columns ` +
-    `(${panel.column_name}). Arrow keys read the cells.`
-  );
-}
-
-function spoken(value, unit) {
-  if (unit === "bucket") return String(value);
-  return Number.isFinite(value) ? value.toFixed(4) : "hidden by the mask";
-}
-
-function written(value) {
-  if (!Number.isFinite(value)) return "−∞";
-  const text = value.toFixed(2).replace("-", "−");
-  return text === "−0.00" ? "0.00" : text;
-}
-
-function isDark(colour) {
-  const [r, g, b] = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16));
-  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 128;
-}
+// The live view: panels on canvases under pointer and keys, and buttons that save them. All values come from Python;
+// nothing here computes attention. What draws stands in drawing.js.
 
 function element(name, className, parent) {
   const node = document.createElement(name);
   node.className = className;
   parent.append(node);
   return node;
+}
+
+function download(parent, blob, name) {
+  const link = element("a", "", parent);
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.hidden = true;
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000); // by then the browser has begun to save it
 }
 
 // ipywidgets leaves the handles of its sliders without a name, and lets those of lists say a number instead of the entry.
@@ -70,39 +35,56 @@ let families = 0;
 
 function render({ model, el }) {
   const family = `attention-tokens-${++families}`; // glyphs that the reader's system may lack
-  const font = `12px ${family}, sans-serif`;
+  const font = `400 12px ${family}, sans-serif`;
+  const titleFont = `600 13px ${family}, sans-serif`;
+  const ruler = document.createElement("canvas").getContext("2d");
   const root = element("div", "attention-view", el);
   root.setAttribute("role", "group");
   const holder = element("div", "panels", root);
   const readout = element("p", "readout", root);
   readout.setAttribute("aria-live", "polite");
-  const numbers = element("details", "numbers", root);
-  element("summary", "", numbers).textContent = "Numbers as a table";
-  const page = element("div", "page", numbers);
-  page.tabIndex = 0; // wide tables scroll, by keyboard as well
-  page.setAttribute("role", "region");
-  numbers.addEventListener("toggle", fillTable);
   const caption = element("p", "caption", root);
   const problem = element("p", "problem", root);
   problem.setAttribute("role", "alert");
-  let parts = []; // one per panel: {canvas, title, selected: [row, column] or null}
+  const { colours, numbers, page } = makeTools();
+  let panels = []; // what is drawn: the layout with values and places
+  let parts = []; // one per panel: {figure, canvas, title, selected: [row, column] or null}
+  let theme = {}; // of the page, as the colour of its text tells
   let shown = null; // index of the panel that the readout speaks of
-  let values = []; // one Float32Array per panel, row by row
 
-  function decoded(panel) {
-    const bytes = model.get("values");
-    const at = (_, i) => bytes.getFloat32(4 * (panel.offset + i), true);
-    return Float32Array.from({ length: panel.rows * panel.columns }, at);
-  }
-
-  function valueAt(index, row, column) {
-    return values[index][row * model.get("panel_layout")[index].columns + column];
+  function makeTools() {
+    const tools = element("div", "tools", root);
+    tools.dataset.lmSuppressShortcuts = "true"; // JupyterLab's single letters, while one chooses by typing
+    const choice = element("label", "", tools);
+    choice.textContent = "Colours ";
+    const colours = element("select", "", choice);
+    for (const name of Object.keys(COLOURS)) element("option", "", colours).textContent = name;
+    colours.addEventListener("change", schedule);
+    const files = element("span", "", tools);
+    files.setAttribute("role", "group");
+    files.setAttribute("aria-label", "Save");
+    files.textContent = "Save ";
+    const kinds = { PNG: "picture", SVG: "picture", CSV: "numbers" };
+    for (const [kind, what] of Object.entries(kinds)) {
+      const button = element("button", "", files);
+      button.type = "button";
+      button.textContent = kind;
+      button.setAttribute("aria-label", `Save ${what} as ${kind}`);
+      button.addEventListener("click", () => saveAs(kind));
+    }
+    const numbers = element("details", "numbers", root);
+    element("summary", "", numbers).textContent = "Numbers as a table";
+    numbers.dataset.lmSuppressShortcuts = "true";
+    const page = element("div", "page", numbers);
+    page.tabIndex = 0; // wide tables scroll, by keyboard as well
+    page.setAttribute("role", "region");
+    numbers.addEventListener("toggle", fillTable);
+    return { colours, numbers, page };
   }
 
   function fillTable() {
     page.replaceChildren(); // a closed one stays empty, so that sliders stay fast
-    const index = shown || 0;
-    const panel = model.get("panel_layout")[index];
+    const panel = panels[shown || 0];
     if (!numbers.open || !panel) return;
     const table = element("table", "", page);
     const heading = (text, scope, row) => {
@@ -120,16 +102,106 @@ function render({ model, el }) {
       const line = element("tr", "", body);
       heading(name, "row", line);
       panel.column_labels.forEach((_, column) => {
-        const text = panel.kind === "bars" ? panel.texts[row] : spoken(valueAt(index, row, column), panel.unit);
-        element("td", "", line).textContent = text;
+        const value = panel.values[row * panel.columns + column];
+        element("td", "", line).textContent = panel.texts[row] ?? spoken(value, panel.unit);
       });
     });
+  }
+
+  function look() {
+    const ink = getComputedStyle(root).color;
+    if (ink !== theme.ink) theme = { ink, name: isDark(blended("#808080", ink)) ? "light" : "dark" };
+    return { ink, accent: COLOURS[colours.value][theme.name], palettes: model.get("palettes") };
+  }
+
+  // Where things stand on a picture of the whole view: as on the page, with the caption below.
+  function compose() {
+    const margin = 12;
+    ruler.font = titleFont;
+    const places = parts.map(({ figure, canvas, title }) => ({
+      x: figure.offsetLeft - holder.offsetLeft + margin,
+      y: figure.offsetTop - holder.offsetTop + margin,
+      below: canvas.offsetTop - figure.offsetTop, // the title
+      width: figure.offsetWidth,
+      lines: wrapped(title.textContent, figure.offsetWidth + 1, ruler),
+    }));
+    const width = Math.max(420, ...places.map(({ x, width }, i) => x + Math.max(width, panels[i].size[0]))) + margin;
+    const bottom = Math.max(...places.map(({ y, below }, i) => y + below + panels[i].size[1])) + margin;
+    ruler.font = font;
+    const lines = wrapped(model.get("caption"), width - 2 * margin, ruler);
+    return { places, lines, margin, bottom, size: [Math.ceil(width), Math.ceil(bottom + 17 * lines.length + margin)] };
+  }
+
+  function paint(context, { places, lines, margin, bottom, size }) {
+    const { paper, ink } = themeColours();
+    const write = (text, x, y) => {
+      context.textAlign = "left";
+      context.fillStyle = ink;
+      context.fillText(text, x, y);
+    };
+    context.textBaseline = "middle";
+    context.fillStyle = paper;
+    context.fillRect(0, 0, ...size);
+    places.forEach((place, i) => {
+      const panel = panels[i];
+      context.font = titleFont;
+      place.lines.forEach((line, k) => write(line, place.x, place.y + 8 + 16 * k));
+      context.font = font;
+      context.save();
+      context.translate(place.x, place.y + place.below);
+      // What the pointer happened to touch is not part of the picture; the query whose lines stand out is.
+      const selected = panel.kind === "lines" ? parts[i].selected : null;
+      DRAW[panel.kind](context, panel, { ...look(), ink }, selected);
+      context.restore();
+    });
+    lines.forEach((line, k) => write(line, margin, bottom + 8 + 17 * k));
+  }
+
+  // Opaque ones. The paper is what lies behind the view, or fits its text where nothing does.
+  function themeColours() {
+    const behind = [];
+    for (let node = root; node; node = node.parentElement) behind.unshift(getComputedStyle(node).backgroundColor);
+    const paper = blended("#ffffff", ...behind);
+    const ink = blended(paper, getComputedStyle(root).color);
+    if (isDark(paper) !== isDark(ink)) return { paper, ink };
+    return { paper: isDark(ink) ? "#ffffff" : "#111111", ink };
+  }
+
+  function saveAs(kind) {
+    const about = model.get("name") || model.get("caption") || panels[0].title;
+    const words = about.toLowerCase().match(/[\p{L}\p{N}]+/gu) || ["attention"];
+    const name = `${words.join("-").slice(0, 60)}.${kind.toLowerCase()}`;
+    if (kind === "CSV") return download(root, new Blob([csv(panels)], { type: "text/csv" }), name);
+    const picture = compose();
+    const [width, height] = picture.size;
+    if (kind === "SVG") {
+      const context = svgContext(width, height);
+      context.add("title", {}, model.get("caption"));
+      context.add("style", {}, fontRule());
+      paint(context, picture);
+      const text = new XMLSerializer().serializeToString(context.element);
+      return download(root, new Blob([text], { type: "image/svg+xml" }), name);
+    }
+    const canvas = document.createElement("canvas");
+    [canvas.width, canvas.height] = [2 * width, 2 * height];
+    const context = canvas.getContext("2d");
+    context.scale(2, 2);
+    paint(context, picture);
+    canvas.toBlob((blob) => download(root, blob, name), "image/png");
+  }
+
+  // The glyphs that the reader's system may lack go into the file.
+  function fontRule() {
+    const bytes = fontBytes();
+    if (!bytes.length) return "";
+    const text = btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+    return `@font-face{font-family:"${family}";src:url("data:font/otf;base64,${text}")}`;
   }
 
   function read(index) {
     const selected = parts[index].selected;
     if (!selected) return;
-    const panel = model.get("panel_layout")[index];
+    const panel = panels[index];
     const [row, column] = selected;
     shown = index;
     if (panel.kind === "bars") {
@@ -139,31 +211,82 @@ function render({ model, el }) {
     readout.textContent =
       `${panel.title}: ${panel.row_name} ${panel.row_labels[row]} → ` +
       `${panel.column_name} ${panel.column_labels[column]}: ` +
-      `${panel.unit} ${spoken(valueAt(index, row, column), panel.unit)}`;
+      `${panel.unit} ${spoken(panel.values[row * panel.columns + column], panel.unit)}`;
   }
 
   function select(index, row, column) {
-    const panel = model.get("panel_layout")[index];
     const clamp = (x, top) => Math.min(Math.max(x, 0), top - 1);
     for (const part of parts) part.selected = null;
-    parts[index].selected = [clamp(row, panel.rows), clamp(column, panel.columns)];
+    parts[index].selected = [clamp(row, panels[index].rows), clamp(column, panels[index].columns)];
     read(index);
     schedule();
   }
 
-  function margins(panel, context) {
-    const widest = (labels) => Math.max(...labels.map((label) => context.measureText(label).width));
-    const [cellWidth] = parts.cell[model.get("panel_layout").indexOf(panel)];
-    const columnWidth = widest(panel.column_labels);
-    const slanted = columnWidth > cellWidth - 2;
-    // Whole pixels: else seams show between small cells.
-    const left = Math.ceil(widest(panel.row_labels)) + 2 * GAP + 14;
-    return { left, top: (slanted ? Math.ceil(columnWidth) : 12) + 2 * GAP + 14, slanted };
+  function letGo() {
+    for (const part of parts) part.selected = null;
+    shown = null;
+    schedule();
   }
 
-  function prepare(canvas, width, height) {
+  // The strongest key of a query, or the query that looks most at a key.
+  function strongest({ values, rows, columns }, row, column) {
+    const line = row === null ? Array.from({ length: rows }, (_, i) => i * columns + column) : null;
+    const places = line || Array.from({ length: columns }, (_, j) => row * columns + j);
+    return places.reduce((best, place, i) => (values[place] > values[places[best]] ? i : best), 0);
+  }
+
+  function makePanel(index) {
+    const figure = element("figure", "panel", holder);
+    const title = element("figcaption", "", figure);
+    const canvas = element("canvas", "", figure);
+    canvas.tabIndex = 0;
+    canvas.setAttribute("role", "img");
+    const pointed = (event) => {
+      const box = canvas.getBoundingClientRect();
+      const panel = panels[index];
+      const [x, y] = [event.clientX - box.left - panel.origin[0], event.clientY - box.top - panel.origin[1]];
+      const row = Math.floor(y / panel.cell[1]);
+      const column = panel.kind === "lines" ? row : Math.floor(x / panel.cell[0]);
+      if (panel.kind === "lines") {
+        const onQueries = x < panel.cell[0] / 2;
+        if (onQueries && row >= 0 && row < panel.rows) select(index, row, strongest(panel, row, null));
+        if (onQueries || column < 0 || column >= panel.columns) return;
+        select(index, parts[index].selected?.[0] ?? strongest(panel, null, column), column);
+        return;
+      }
+      if (row >= 0 && column >= 0 && row < panel.rows && column < panel.columns) select(index, row, column);
+    };
+    canvas.addEventListener("pointermove", pointed);
+    canvas.addEventListener("pointerdown", pointed);
+    canvas.addEventListener("pointerleave", () => {
+      if (panels[index].kind === "lines" && document.activeElement !== canvas) letGo();
+    });
+    canvas.addEventListener("focus", () => {
+      if (!parts[index].selected) select(index, 0, panels[index].kind === "lines" ? strongest(panels[index], 0, null) : 0);
+    });
+    canvas.addEventListener("keydown", (event) => {
+      const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+      const move = moves[event.key];
+      if (!move && event.key !== "Escape") return;
+      event.preventDefault();
+      event.stopPropagation();
+      if (!move) return letGo();
+      const [row, column] = parts[index].selected || [0, 0];
+      select(index, row + move[0], column + move[1]);
+    });
+    return { figure, canvas, title, selected: null };
+  }
+
+  function decoded(panel) {
+    const bytes = model.get("values");
+    const at = (_, i) => bytes.getFloat32(4 * (panel.offset + i), true);
+    return Float32Array.from({ length: panel.rows * panel.columns }, at);
+  }
+
+  function draw(panel, { canvas, selected }, colours) {
     const context = canvas.getContext("2d");
     const ratio = window.devicePixelRatio || 1;
+    const [width, height] = panel.size;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio);
       canvas.height = Math.round(height * ratio);
@@ -174,141 +297,7 @@ function render({ model, el }) {
     context.clearRect(0, 0, width, height);
     context.font = font;
     context.textBaseline = "middle";
-  }
-
-  function drawBars(index) {
-    const layout = model.get("panel_layout");
-    const { canvas, selected } = parts[index];
-    const context = canvas.getContext("2d");
-    context.font = font;
-    // As wide in every panel: bars that stand below one another begin and end together.
-    const widest = (field) => {
-      const texts = layout.filter((panel) => panel.kind === "bars").flatMap((panel) => panel[field]);
-      return Math.ceil(Math.max(...texts.map((text) => context.measureText(text).width)));
-    };
-    const left = widest("row_labels") + 2 * GAP;
-    const right = widest("texts") + 3 * GAP;
-    const bar = Math.min(Math.max(holder.clientWidth - left - right, BAR.least), BAR.most);
-    const width = left + bar + right;
-    const panel = layout[index];
-    parts[index].origin = [0, 0];
-    parts.cell[index] = [width, BAR.row]; // label and text can be pointed at as well
-    prepare(canvas, width, panel.rows * BAR.row);
-    const ink = getComputedStyle(root).color;
-    for (let i = 0; i < panel.rows; i++) {
-      const y = i * BAR.row;
-      context.fillStyle = BAR.colour;
-      context.fillRect(left, y + 4, (bar * valueAt(index, i, 0)) / panel.high, BAR.row - 8);
-      context.strokeStyle = context.fillStyle = ink;
-      context.lineWidth = 1;
-      context.globalAlpha = 0.4; // the whole, of which the bar is a share
-      context.strokeRect(left + 0.5, y + 4.5, bar - 1, BAR.row - 9);
-      context.globalAlpha = 1;
-      context.textAlign = "right";
-      context.fillText(panel.row_labels[i], left - GAP, y + BAR.row / 2);
-      context.textAlign = "left";
-      context.fillText(panel.texts[i], left + bar + GAP, y + BAR.row / 2);
-      if (!selected || selected[0] !== i) continue;
-      context.lineWidth = 2;
-      context.strokeRect(1, y + 1, width - 2, BAR.row - 2);
-    }
-  }
-
-  function draw(index) {
-    const panel = model.get("panel_layout")[index];
-    if (panel.kind === "bars") return drawBars(index);
-    const { canvas, selected } = parts[index];
-    const [cellWidth, cellHeight] = parts.cell[index];
-    const context = canvas.getContext("2d");
-    context.font = font;
-    const { left, top, slanted } = margins(panel, context);
-    const width = Math.ceil(left + panel.columns * cellWidth + 2);
-    const height = Math.ceil(top + panel.rows * cellHeight + 2);
-    parts[index].origin = [left, top];
-    prepare(canvas, width, height);
-    const ink = getComputedStyle(root).color;
-    const palette = model.get("palettes")[panel.palette];
-    const line = Math.min(cellWidth, cellHeight) > 6 ? 1 : 0; // between cells, where there is room
-    const numbers = Math.max(panel.rows, panel.columns) <= NUMBERS_UP_TO;
-    for (let i = 0; i < panel.rows; i++) {
-      for (let j = 0; j < panel.columns; j++) {
-        const value = valueAt(index, i, j);
-        const level = Math.round((255 * (value - panel.low)) / (panel.high - panel.low));
-        const colour = Number.isFinite(value) ? palette[Math.min(Math.max(level, 0), 255)] : "#d0d0d0";
-        const x = left + j * cellWidth;
-        const y = top + i * cellHeight;
-        context.fillStyle = colour;
-        context.fillRect(x, y, cellWidth - line, cellHeight - line);
-        if (numbers) {
-          context.fillStyle = isDark(colour) ? "#ffffff" : "#000000";
-          context.textAlign = "center";
-          context.fillText(written(value), x + cellWidth / 2, y + cellHeight / 2);
-        }
-      }
-    }
-    context.fillStyle = ink;
-    const every = (size) => Math.max(1, Math.ceil(13 / size)); // the labels that fit
-    context.textAlign = "right";
-    for (let i = 0; i < panel.rows; i += every(cellHeight)) {
-      context.fillText(panel.row_labels[i], left - GAP, top + (i + 0.5) * cellHeight);
-    }
-    for (let j = 0; j < panel.columns; j += every(cellWidth)) {
-      context.save();
-      context.translate(left + (j + 0.5) * cellWidth, top - GAP);
-      context.textAlign = slanted ? "left" : "center";
-      if (slanted) context.rotate(-Math.PI / 2);
-      else context.translate(0, -6);
-      context.fillText(panel.column_labels[j], 0, 0);
-      context.restore();
-    }
-    context.globalAlpha = 0.75;
-    context.textAlign = "left";
-    context.fillText(`${panel.column_name} →`, left, 8);
-    context.save();
-    context.translate(8, top + panel.rows * cellHeight);
-    context.rotate(-Math.PI / 2);
-    context.fillText(`← ${panel.row_name}`, 0, 0);
-    context.restore();
-    context.globalAlpha = 1;
-    if (selected) {
-      context.strokeStyle = ink;
-      context.lineWidth = 2;
-      const [x, y] = [left + selected[1] * cellWidth, top + selected[0] * cellHeight];
-      context.strokeRect(x, y, cellWidth - 1, cellHeight - 1);
-    }
-  }
-
-  function makePanel(index) {
-    const figure = element("figure", "panel", holder);
-    const title = element("figcaption", "", figure);
-    const canvas = element("canvas", "", figure);
-    canvas.tabIndex = 0;
-    canvas.setAttribute("role", "img");
-    const cellUnder = (event) => {
-      const box = canvas.getBoundingClientRect();
-      const [left, top] = parts[index].origin;
-      const [cellWidth, cellHeight] = parts.cell[index];
-      const panel = model.get("panel_layout")[index];
-      const row = Math.floor((event.clientY - box.top - top) / cellHeight);
-      const column = Math.floor((event.clientX - box.left - left) / cellWidth);
-      const inside = row >= 0 && column >= 0 && row < panel.rows && column < panel.columns;
-      if (inside) select(index, row, column);
-    };
-    canvas.addEventListener("pointermove", cellUnder);
-    canvas.addEventListener("pointerdown", cellUnder);
-    canvas.addEventListener("focus", () => {
-      if (!parts[index].selected) select(index, 0, 0);
-    });
-    canvas.addEventListener("keydown", (event) => {
-      const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
-      const move = moves[event.key];
-      if (!move) return;
-      event.preventDefault();
-      event.stopPropagation();
-      const [row, column] = parts[index].selected || [0, 0];
-      select(index, row + move[0], column + move[1]);
-    });
-    return { canvas, title, selected: null, origin: [0, 0] };
+    DRAW[panel.kind](context, panel, colours, selected);
   }
 
   function update() {
@@ -318,14 +307,21 @@ function render({ model, el }) {
       parts = layout.map((_, index) => makePanel(index));
       shown = null;
     }
-    values = layout.map(decoded);
-    parts.cell = layout.map((panel) => cellSize(panel, layout.length));
-    layout.forEach((panel, index) => {
-      const { title, canvas, selected } = parts[index];
-      title.textContent = panel.title;
-      canvas.setAttribute("aria-label", label(panel));
-      if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) parts[index].selected = null;
-      draw(index);
+    ruler.font = font;
+    const replaced = COLOURS[colours.value].palettes;
+    panels = arrange(layout, ruler, holder.clientWidth).map((panel) => ({
+      ...panel,
+      values: decoded(panel),
+      palette: replaced[panel.palette] || panel.palette,
+    }));
+    const inUse = look();
+    panels.forEach((panel, index) => {
+      const part = parts[index];
+      part.title.textContent = panel.title;
+      part.canvas.setAttribute("aria-label", label(panel));
+      const { selected } = part;
+      if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) part.selected = null;
+      draw(panel, part, inUse);
     });
     // Room once taken is kept, so that the page below does not jump while a slider moves.
     holder.style.minHeight = `${Math.max(parseFloat(holder.style.minHeight) || 0, holder.offsetHeight)}px`;
@@ -336,19 +332,19 @@ function render({ model, el }) {
     root.setAttribute("aria-label", model.get("caption"));
     fillTable();
     nameSliders(root);
-    root.drawn = layout.map((panel, index) => ({
+    root.drawn = panels.map((panel) => ({
       title: panel.title,
       kind: panel.kind,
       rows: panel.rows,
       columns: panel.columns,
-      values: values[index],
+      values: panel.values,
       rowLabels: panel.row_labels,
       columnLabels: panel.column_labels,
       palette: panel.palette,
       low: panel.low,
       high: panel.high,
-      cell: parts.cell[index],
-      origin: parts[index].origin,
+      cell: panel.cell,
+      origin: panel.origin,
     }));
     root.dataset.frame = Number(root.dataset.frame || 0) + 1;
   }
@@ -364,13 +360,18 @@ function render({ model, el }) {
     });
   }
 
+  function fontBytes() {
+    const bytes = model.get("font");
+    return new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
   let face = null;
   async function loadFont() {
-    const bytes = model.get("font");
     if (face) document.fonts.delete(face);
     face = null;
-    if (bytes.byteLength === 0) return;
-    face = new FontFace(family, bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+    const bytes = fontBytes().slice();
+    if (bytes.length === 0) return;
+    face = new FontFace(family, bytes);
     document.fonts.add(face);
     await face.load();
     schedule();

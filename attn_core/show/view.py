@@ -11,6 +11,9 @@ from attn_core.show.figures import font_for, palette_colours, panel_figure
 from attn_core.show.panels import Panel
 
 _HERE = Path(__file__).parent
+# One script, as a browser takes it: files of a package cannot import one another there.
+SCRIPT = "\n".join((_HERE / name).read_text(encoding="utf-8") for name in ("drawing.js", "view.js"))
+PALETTES = ("cividis", "viridis", "grey", "PuOr", "BrBG")  # which of them stands in for which, drawing.js says
 
 
 class AttentionView(anywidget.AnyWidget):
@@ -18,12 +21,13 @@ class AttentionView(anywidget.AnyWidget):
 
     panels: what it shows; assign a new list to redraw.
     caption: a sentence or two below the maps. problem: an error as a sentence, empty where there is none.
+    name: what the files are called that the reader saves; the beginning of the caption where it is empty.
 
-    Colours are those of the static figures; the text follows the light or dark theme of the page. On a page without
-    a kernel its PNG stands in its place.
+    Colours are those of the static figures until the reader chooses others; the text follows the light or dark theme of
+    the page. On a page without a kernel its PNG stands in its place.
     """
 
-    _esm = _HERE / "view.js"
+    _esm = SCRIPT
     _css = _HERE / "view.css"
 
     values = traitlets.Bytes(b"").tag(sync=True)
@@ -32,9 +36,12 @@ class AttentionView(anywidget.AnyWidget):
     font = traitlets.Bytes(b"").tag(sync=True)
     caption = traitlets.Unicode("").tag(sync=True)
     problem = traitlets.Unicode("").tag(sync=True)
+    name = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, panels: Sequence[Panel], caption: str = ""):
-        super().__init__(palettes={name: palette_colours(name) for name in ("cividis", "PuOr")}, caption=caption)
+    def __init__(self, panels: Sequence[Panel], caption: str = "", name: str = ""):
+        super().__init__(
+            palettes={palette: palette_colours(palette) for palette in PALETTES}, caption=caption, name=name
+        )
         self.panels = panels
 
     @property

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from attn_core import show
-from attn_core.show import AttentionView, matrix_panel
+from attn_core.show import AttentionView, head_explorer, matrix_panel
 from attn_core.show.panels import weight_panels
+from attn_core.show.view import PALETTES, SCRIPT
 
 FOLDER = Path(show.__file__).parent
 WEIGHTS = np.array([[[0.25, 0.75, 0.0], [0.5, 0.25, 0.25]], [[1.0, 0.0, 0.0], [0.0, 0.125, 0.875]]])
@@ -104,7 +105,7 @@ def test_the_picture_is_the_one_of_the_moment():
 
 
 def test_the_script_and_the_style_load_nothing():
-    script = (FOLDER / "view.js").read_text(encoding="utf-8")
+    script = SCRIPT.replace('const SVG = "http://www.w3.org/2000/svg"', "")  # a name, not an address
     style = (FOLDER / "view.css").read_text(encoding="utf-8")
     for forbidden in (r"\bimport\b", r"\bfetch\b", "https?:", "XMLHttpRequest", "WebSocket", r"\beval\b", "innerHTML"):
         assert not re.search(forbidden, script), forbidden
@@ -114,14 +115,35 @@ def test_the_script_and_the_style_load_nothing():
 
 def test_the_script_and_the_style_come_with_the_package():
     view = AttentionView(two_maps())
-    assert view._esm == (FOLDER / "view.js").read_text(encoding="utf-8")
+    parts = [(FOLDER / name).read_text(encoding="utf-8") for name in ("drawing.js", "view.js")]
+    assert view._esm == SCRIPT == "\n".join(parts)
     assert view._css == (FOLDER / "view.css").read_text(encoding="utf-8")
 
 
 def test_every_trait_that_the_script_reads_is_sent():
-    script = (FOLDER / "view.js").read_text(encoding="utf-8")
     view = AttentionView(two_maps())
-    read = set(re.findall(r'model\.get\("(\w+)"\)', script))
-    assert {"values", "panel_layout", "palettes", "caption", "problem"} <= read <= set(view.keys)
-    for field in re.findall(r"\bpanel\.(\w+)", script):
+    read = set(re.findall(r'model\.get\("(\w+)"\)', SCRIPT))
+    assert {"values", "panel_layout", "palettes", "caption", "problem", "name"} <= read <= set(view.keys)
+    made_there = {"values", "rowTexts", "columnTexts", "cell", "origin", "size", "slanted", "left", "bar"}
+    for field in set(re.findall(r"\bpanel\.(\w+)", SCRIPT)) - made_there:
         assert field in view.panel_layout[0], field
+
+
+def test_every_palette_that_the_script_offers_is_sent():
+    (offered,) = re.findall(r"const COLOURS = \{\n(.*?)\n\};", SCRIPT, re.DOTALL)
+    replacing = set(re.findall(r'(?:cividis|PuOr): "(\w+)"', offered))
+    assert replacing == {"viridis", "BrBG", "grey"}
+    assert replacing | {"cividis", "PuOr"} == set(AttentionView(two_maps()).palettes) == set(PALETTES)
+
+
+@pytest.mark.parametrize("palette", ["cividis", "viridis", "grey"])
+def test_palettes_of_weights_grow_lighter_at_every_step(palette):
+    colours = AttentionView(two_maps()).palettes[palette]
+    red, green, blue = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in colours]).T
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    assert (luminance[8:] > luminance[:-8]).all()
+
+
+def test_a_view_has_the_name_of_what_is_explored():
+    assert AttentionView(two_maps(), name="heads").name == "heads"
+    assert head_explorer().view.name == "heads and dimensions"
