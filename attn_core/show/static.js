@@ -1,0 +1,223 @@
+// Runs an explorer on a page without a kernel. Its controls choose among frames that Python computed when the page was
+// made; where there are too many states for that, a function below computes the frame, with the same steps as Python.
+
+const TOO_OLD = "This browser cannot unpack the explorer. A newer one can; the picture shows one of its settings.";
+
+// Every explorer of the page: a place that names a script whose text is its block.
+export function startAll({ view }) {
+  const computed = { qkv: qkvSteps };
+  for (const place of document.querySelectorAll("[data-explorer]")) {
+    start(place, document.getElementById(place.dataset.explorer).textContent, view, computed);
+  }
+}
+
+export async function start(place, encoded, view, computed) {
+  if (typeof DecompressionStream === "undefined") {
+    place.textContent = TOO_OLD;
+    place.dataset.state = "failed";
+    return;
+  }
+  const { header, font, values } = parts(await unpacked(encoded));
+  const source = header.function ? computedFrames(header, computed[header.function]) : storedFrames(header, values);
+  run(place, header, source, font, view);
+  place.dataset.state = "ready";
+}
+
+async function unpacked(encoded) {
+  const packed = Uint8Array.from(atob(encoded.trim()), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(stream).arrayBuffer();
+}
+
+// Two lengths of four bytes, then as many bytes of header and font; values take the rest.
+function parts(buffer) {
+  const lengths = new DataView(buffer);
+  const [headerLength, fontLength] = [lengths.getUint32(0, true), lengths.getUint32(4, true)];
+  return {
+    header: JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 8, headerLength))),
+    font: new DataView(buffer, 8 + headerLength, fontLength),
+    values: new DataView(buffer, 8 + headerLength + fontLength),
+  };
+}
+
+// A source of frames: from a row of the header and the settings to the traits that the view draws.
+function storedFrames({ panels, lists, shared, captions }, values) {
+  const panel = (number) => {
+    const layout = { ...panels[number] };
+    for (const field of shared) layout[field] = lists[layout[field]];
+    return layout;
+  };
+  return ([caption, ...numbers]) => ({ panel_layout: numbers.map(panel), values, caption: captions[caption] });
+}
+
+function computedFrames({ pieces }, compute) {
+  return (row, settings) => {
+    const { panels, caption } = compute(settings, pieces, row);
+    const count = panels.reduce((sum, panel) => sum + panel.rows * panel.columns, 0);
+    const values = new DataView(new ArrayBuffer(4 * count));
+    let offset = 0;
+    const panel_layout = panels.map(({ matrix, ...layout }) => {
+      matrix.flat().forEach((value, i) => values.setFloat32(4 * (offset + i), value, true));
+      offset += layout.rows * layout.columns;
+      return { ...layout, offset: offset - layout.rows * layout.columns };
+    });
+    return { panel_layout, values, caption };
+  };
+}
+
+// What is legal together. The listed controls come in an order in which each depends on those before it only.
+export function legality(rows, depth) {
+  const offers = new Map(); // from the places of the controls before to the places of the next one
+  const rest = new Map(); // from the places of all to what else stands in the row
+  for (const row of rows) {
+    for (let k = 0; k < depth; k++) {
+      const before = row.slice(0, k).join();
+      const places = offers.get(before) || offers.set(before, []).get(before);
+      if (places.at(-1) !== row[k]) places.push(row[k]);
+    }
+    rest.set(row.slice(0, depth).join(), row.slice(depth));
+  }
+  return { offers: (places) => offers.get(places.join()), rest: (places) => rest.get(places.join()) };
+}
+
+// The places of the listed controls after one of them moved: it keeps its new place; each after it keeps its own or takes
+// the next lower legal one. A control that stays full and was at its last place goes to the last place again.
+export function fitted(before, moved, to, legal, staysFull) {
+  const places = [...before.slice(0, moved), to];
+  for (let k = moved + 1; k < before.length; k++) {
+    const offers = legal.offers(places);
+    const full = staysFull.includes(k) && before[k] === legal.offers(before.slice(0, k)).at(-1);
+    places.push(full ? offers.at(-1) : (offers.findLast((place) => place <= before[k]) ?? offers[0]));
+  }
+  return places;
+}
+
+function run(place, { name, controls, listed, rows, stays_full: staysFull, traits }, source, font, view) {
+  const legal = legality(rows, listed); // of the first controls; the others are free
+  let chosen = controls.map((control) => control.start); // places among the offered values; of a text field its text
+  const model = standIn({ ...traits, font, problem: "" });
+  const settings = () =>
+    Object.fromEntries(controls.map(({ argument, values }, k) => [argument, values ? values[chosen[k]] : chosen[k]]));
+  const show = () => {
+    try {
+      model.change({ ...source(legal.rest(chosen.slice(0, listed)), settings()), problem: "" });
+    } catch (error) {
+      model.change({ problem: error.message }); // the last picture stays
+    }
+    for (const field of fields) field.refresh();
+  };
+  const fields = controls.map((control, k) => {
+    const offers = () => (k < listed ? legal.offers(chosen.slice(0, k)) : control.values.map((_, i) => i));
+    const move = (to) => {
+      if (k < listed) chosen.splice(0, listed, ...fitted(chosen.slice(0, listed), k, to, legal, staysFull));
+      else chosen[k] = to;
+      show();
+    };
+    return makeField[control.kind]({ place, id: `${name}-${control.argument}`, control, offers, get: () => chosen[k], move });
+  });
+  show();
+  view.render({ model, el: add("div", place) });
+}
+
+// What the view asks of its model in a notebook.
+function standIn(traits) {
+  const heard = {};
+  const change = (changed) => {
+    Object.assign(traits, changed);
+    for (const trait of Object.keys(changed)) for (const listener of heard[`change:${trait}`] ?? []) listener();
+  };
+  return {
+    change,
+    get: (trait) => traits[trait],
+    set: (trait, value) => change({ [trait]: value }),
+    save_changes: () => {},
+    on: (event, listener) => (heard[event] ??= new Set()).add(listener),
+    off: (event, listener) => heard[event]?.delete(listener),
+  };
+}
+
+function add(kind, parent, properties = {}) {
+  const node = Object.assign(document.createElement(kind), properties);
+  parent.append(node);
+  return node;
+}
+
+function row(place, id, label) {
+  const line = add("div", place, { className: "control" });
+  add("label", line, { htmlFor: id, textContent: label });
+  return line;
+}
+
+const makeField = {
+  slider({ place, id, control, offers, get, move }) {
+    const line = row(place, id, control.label);
+    const input = add("input", line, { type: "range", id, min: 0 });
+    const output = add("output", line, { htmlFor: id, ariaLive: "off" }); // the slider says its value itself
+    input.addEventListener("input", () => move(offers()[input.valueAsNumber]));
+    const refresh = () => {
+      input.max = offers().length - 1;
+      input.value = offers().indexOf(get());
+      output.textContent = control.texts[get()];
+      input.setAttribute("aria-valuetext", output.textContent);
+    };
+    return { refresh };
+  },
+  choice({ place, id, control, offers, get, move }) {
+    const select = add("select", row(place, id, control.label), { id });
+    select.addEventListener("change", () => move(offers()[select.selectedIndex]));
+    const refresh = () => {
+      select.replaceChildren(...offers().map((place) => new Option(control.texts[place])));
+      select.selectedIndex = offers().indexOf(get());
+    };
+    return { refresh };
+  },
+  text({ place, id, control, get, move }) {
+    const input = add("input", row(place, id, control.label), { type: "text", id, value: get(), autocomplete: "off" });
+    input.spellcheck = false;
+    // While characters are composed from strokes or sounds, the text is not yet what the reader means.
+    input.addEventListener("input", (event) => event.isComposing || move(input.value));
+    input.addEventListener("compositionend", () => move(input.value));
+    return { refresh: () => {} };
+  },
+};
+
+// Functions that compute a frame: from the settings, pieces that Python made and a row, to panels and a caption.
+
+export function qkvSteps({ a1_1, a1_2, a2_1, a2_2, mask }, { matrices, layout, caption }) {
+  const a = [[a1_1, a1_2], [a2_1, a2_2]];
+  const [q, k, v] = matrices.map((matrix) => product(a, matrix));
+  const scores = product(q, transposed(k)).map((row) => row.map((score) => score / Math.sqrt(2)));
+  if (mask === "causal") scores[0][1] = -Infinity;
+  const weights = scores.map(softmax);
+  const output = product(weights, v);
+  const matrix = [a, q, k, v, scores, weights, output];
+  const numbers = [...weights[0], ...output[0]].map(fourDecimals);
+  return {
+    panels: layout.map((panel, i) => ({ ...panel, ...limits(panel, matrix[i]), matrix: matrix[i] })),
+    caption: caption.replace(/\{(\d)\}/g, (_, i) => numbers[i]),
+  };
+}
+
+const transposed = (a) => a[0].map((_, j) => a.map((row) => row[j]));
+
+function product(a, b) {
+  return a.map((row) => transposed(b).map((column) => row.reduce((sum, x, i) => sum + x * column[i], 0)));
+}
+
+function softmax(scores) {
+  const top = Math.max(...scores);
+  const powers = scores.map((score) => Math.exp(score - top));
+  const sum = powers.reduce((x, y) => x + y);
+  return powers.map((power) => power / sum);
+}
+
+function fourDecimals(x) {
+  return x.toFixed(4).replace("-0.0000", "0.0000");
+}
+
+// Panel.limits, for what is computed here.
+function limits({ unit }, matrix) {
+  if (unit === "weight") return { low: 0, high: 1 };
+  const top = Math.max(...matrix.flat().filter(Number.isFinite).map(Math.abs)) || 1;
+  return { low: -top, high: top };
+}

@@ -1,0 +1,181 @@
+"""Explorers for pages without a kernel: all that a browser needs to run one, in one block of text.
+
+Most explorers store what their function computes for every legal choice among the values on offer; static.js chooses.
+Where there are too many states, static.js computes them from pieces that are made here.
+"""
+
+import base64
+import gzip
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import ipywidgets as widgets
+
+from attn_core.show import costs, explorers, positions
+from attn_core.show.explorers import Explorer
+from attn_core.show.figures import font_for
+from attn_core.show.view import AttentionView, packed
+
+HERE = Path(__file__).parent
+
+
+class Numbered(dict):
+    """Distinct things, each with its number in the order of their arrival."""
+
+    def __missing__(self, thing):
+        self[thing] = len(self)
+        return self[thing]
+
+
+def script() -> str:
+    """view.js and static.js as one script that starts every explorer of its page.
+
+    A page that is opened from a file cannot load modules. So each becomes a function, its exports what it returns.
+    """
+    parts = []
+    modules = {"view": str(AttentionView._esm), "static": (HERE / "static.js").read_text(encoding="utf-8")}
+    for module, source in modules.items():
+        names = re.findall(r"^export (?:async )?(?:function|const) (\w+)", source, re.MULTILINE)
+        source = re.sub(r"^export default \{(.*)\};$", r"return {\1};", source, flags=re.MULTILINE)
+        source = re.sub(r"^export ", "", source, flags=re.MULTILINE)
+        returned = f"return {{ {', '.join(names)} }};\n" if names else ""
+        parts.append(f"const {module} = (() => {{\n{source}{returned}}})();\n")
+    return "".join(parts) + f"const attention = {{ {', '.join(modules)} }};\nattention.static.startAll(attention);\n"
+
+
+def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, stays_full: Sequence[str] = ()) -> str:
+    """An explorer as a block of text for static.js, with every frame computed now.
+
+    offered: by argument the values on offer, or (label, value) pairs; where not given, all that the control has now.
+    stays_full: controls that, when at their last value, go to the last one again where another changes what is legal.
+    What the explorer's function refuses with a ValueError is not legal. Raises ValueError for a value that never is.
+    """
+    offered = offered or {}
+    controls = [_described(name, control, offered.get(name)) for name, control in explorer.controls.items()]
+    panels, lists, captions, chunks = Numbered(), Numbered(), Numbered(), {}
+    rows, size, shared = [], 0, set()
+    for places in itertools.product(*(range(len(control["values"])) for control in controls)):
+        settings = {
+            control["argument"]: control["values"][place] for control, place in zip(controls, places, strict=True)
+        }
+        try:
+            shown, caption = explorer.compute(**settings)
+        except ValueError:
+            continue
+        row = [*places, captions[caption]]
+        for panel in shown:
+            (layout,), values = packed([panel])
+            if values not in chunks:
+                chunks[values] = size
+                size += len(values) // 4
+            layout["offset"] = chunks[values]
+            for field in [field for field, value in layout.items() if isinstance(value, list)]:
+                layout[field] = lists[json.dumps(layout[field])]
+                shared.add(field)
+            row.append(panels[json.dumps(layout)])
+        rows.append(row)
+    for k, control in enumerate(controls):
+        never = set(range(len(control["values"]))) - {row[k] for row in rows}
+        if never:
+            value = control["values"][min(never)]
+            raise ValueError(f"{control['argument']} = {value!r} is on offer and goes with no values of the others")
+    names = [control["argument"] for control in controls]
+    header = {
+        "rows": rows,
+        "listed": len(controls),
+        "stays_full": [names.index(name) for name in stays_full],
+        "panels": [json.loads(panel) for panel in panels],
+        "lists": [json.loads(values) for values in lists],
+        "shared": sorted(shared),
+        "captions": list(captions),
+    }
+    return _block(explorer, controls, header, b"".join(chunks))
+
+
+def computed(explorer: Explorer, function: str, pieces: Mapping, rows: Sequence[Sequence] = (), listed: int = 0) -> str:
+    """An explorer as a block of text for static.js, which computes each frame.
+
+    function: its name in static.js. pieces: what else it gets, made here so that no text stands in two places.
+    rows: what is legal among the first `listed` controls, as places among their values; then what the function gets.
+    """
+    controls = [_described(name, control, None) for name, control in explorer.controls.items()]
+    header = {"function": function, "pieces": pieces, "rows": list(rows), "listed": listed, "stays_full": []}
+    return _block(explorer, controls, header, b"")
+
+
+def _described(argument: str, control: widgets.Widget, offered: Sequence | None) -> dict:
+    """A control for static.js: where it stands and what it offers."""
+    if isinstance(control, widgets.Text) and offered is None:
+        return {"argument": argument, "label": control.description, "kind": "text", "start": control.value}
+    if offered is None:
+        if hasattr(control, "options"):
+            offered = control.options
+        else:
+            count = round((control.max - control.min) / control.step)
+            offered = [control.min + i * control.step for i in range(count + 1)]
+    form = getattr(control, "readout_format", "")
+    pairs = [option if isinstance(option, tuple) else (format(option, form), option) for option in offered]
+    texts, values = map(list, zip(*pairs, strict=True))
+    return {
+        "argument": argument,
+        "label": control.description,
+        "kind": "choice" if isinstance(control, (widgets.Text, widgets.Dropdown)) else "slider",
+        "texts": texts,
+        "values": values,
+        "start": values.index(control.value),
+    }
+
+
+def _block(explorer: Explorer, controls: list[dict], header: dict, values: bytes) -> str:
+    view = explorer.view
+    own = sorted(set(view.traits(sync=True)) - set(widgets.DOMWidget.class_trait_names()))
+    kept = [name for name in own if not name.startswith("_") and not isinstance(getattr(view, name), bytes)]
+    header |= {"name": explorer.name, "controls": controls, "traits": {name: getattr(view, name) for name in kept}}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
+    parts = text.encode(), font_for(text)
+    lengths = b"".join(len(part).to_bytes(4, "little") for part in parts)
+    # No time in it: the same explorer gives the same bytes.
+    return base64.b64encode(gzip.compress(lengths + b"".join(parts) + values, mtime=0)).decode()
+
+
+def _qkv() -> str:
+    panels, caption = explorers.qkv_steps(1.0, 1.0, 1.0, 0.0)
+    number = itertools.count()
+    pieces = {
+        "matrices": (explorers.W_Q, explorers.W_K, explorers.W_V),
+        "layout": packed(panels)[0],
+        "caption": re.sub(r"-?\d+\.\d{4}", lambda _: f"{{{next(number)}}}", caption),
+    }
+    return computed(explorers.qkv_explorer(), "qkv", pieces)
+
+
+def _heads() -> str:
+    offered = {"embed_dim": (16, 24, 32, 64, 128, 256, 512), "num_heads": explorers.HEAD_COUNTS}
+    return stored(explorers.head_explorer(), offered)
+
+
+def _positions() -> str:
+    # Thinned: all widths and lengths would take megabytes.
+    offered = {"d_model": (8, 16, 24, 32, 64, 128), "length": (12, 24, 48, 64), "pair": range(64)}
+    return stored(positions.position_explorer(), offered)
+
+
+def _costs() -> str:
+    heads = [(f"{count:,}", count) for count in costs.HEAD_COUNTS]
+    # As many kv heads as heads stay so.
+    return stored(costs.cost_explorer(), {"num_heads": heads, "num_kv_heads": heads}, stays_full=("num_kv_heads",))
+
+
+# By the name of the function that a notebook calls.
+BLOCKS: dict[str, Callable[[], str]] = {
+    "scale_explorer": lambda: stored(explorers.scale_explorer()),
+    "qkv_explorer": _qkv,
+    "head_explorer": lambda: stored(
+        explorers.head_explorer(), {"embed_dim": (16, 24, 64, 128), "num_heads": explorers.HEAD_COUNTS}
+    ),
+    "position_explorer": _positions,
+    "cost_explorer": _costs,
+}

@@ -1,0 +1,213 @@
+"""Notebooks as pieces of HTML: texts with formulas as MathML, code in colours, outputs, explorers that run alone.
+
+The pages of `make site` and the slides of `make slides` are made of these.
+"""
+
+import html
+import re
+import struct
+from base64 import b64decode, b64encode
+from functools import cache
+from pathlib import Path
+
+import jinja2
+import nbformat
+from ipython_pygments_lexers import IPython3Lexer
+from latex2mathml.converter import convert
+from nbconvert.filters import strip_ansi
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+
+from attn_core.show import AttentionView, static
+from attn_core.show.figures import font_for
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+CHINESE = re.compile(r"[\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]+")
+# Nothing may be loaded from elsewhere, and no script or form that stands in a page may run.
+SECURITY = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src 'self' data: blob:; "
+    "font-src data:; base-uri 'none'; form-action 'none'"
+)
+LIGHT, DARK = "default", "github-dark"  # Pygments styles whose every colour has a contrast of at least 4.5
+
+
+class Broken(Exception):
+    """What keeps a notebook from becoming a page, as one sentence."""
+
+
+class Renderer(IPythonRenderer):
+    """Markdown as HTML, with formulas as MathML and a name on every heading. links: a function for the targets."""
+
+    def __init__(self, links):
+        super().__init__(escape=False, exclude_anchor_links=True)
+        self.links, self.headings = links, []
+
+    def heading(self, text: str, level: int, **attrs) -> str:
+        name = slug(text)
+        if any(name == other for _, other, _ in self.headings):
+            raise Broken(f"two headings have the name {name!r}")
+        self.headings.append((level, name, text))
+        return f'<h{level} id="{name}">{text}</h{level}>\n'
+
+    def inline_math(self, body: str) -> str:
+        return formula(body, "inline")
+
+    def block_math(self, body: str) -> str:
+        return f'<span class="formula">{formula(body, "block")}</span>'
+
+    def link(self, text: str, url: str, title=None) -> str:
+        target = self.links(url)
+        return super().link(text, target, title) if target else text
+
+    def table(self, text: str) -> str:
+        return f'<div class="scroll"><table>{text}</table></div>\n'
+
+
+def markdown(text: str, links) -> tuple[str, list[tuple[int, str, str]]]:
+    """HTML of a text, and its headings: level, name and HTML.
+
+    links: a function from a link's target to the target on the page, or to nothing, which leaves plain text.
+    """
+    renderer = Renderer(links)
+    return chinese(MarkdownWithMath(renderer=renderer).render(text)), renderer.headings
+
+
+def slug(text: str) -> str:
+    """A heading's name for links: 2.6 Why divide by √d_k? becomes 2-6-why-divide-by-d-k."""
+    plain = html.unescape(re.sub("<[^>]+>", " ", text))
+    return re.sub(r"\W+", "-", plain.lower()).strip("-")
+
+
+@cache
+def formula(tex: str, display: str) -> str:
+    try:
+        mathml = convert(tex.strip(), display=display)
+    except Exception as error:
+        raise Broken(f"the formula {tex.strip()!r} cannot be read ({type(error).__name__})") from None
+    if "\\" in mathml:
+        raise Broken(
+            f"the formula {tex.strip()!r} has a command that is not known: {re.search(r'.[a-zA-Z]*', mathml)[0]}"
+        )
+    # What TeX sets apart and latex2mathml does not: cos x, but cos(x); a prime beside its letter; the sign of -∞.
+    names = r"(<mi>(?:sin|cos|tan|tanh|exp|ln|log|max|min)</mi>)(?!(?:<mrow>)?<mo[^>]*>&#x00028;|</)"
+    mathml = re.sub(names, r'\1<mspace width="0.167em"></mspace>', mathml)
+    prime = r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>'
+    mathml = re.sub(r"<msup>(<mi>[^<]+</mi>)<mi>&#x02032;</mi></msup>", prime, mathml)
+    return mathml.replace("<mo>&#x0221E;</mo>", "<mi>&#x0221E;</mi>")
+
+
+def chinese(markup: str) -> str:
+    """The same HTML with its Chinese words marked as such, for fonts and voices; formulas are left alone."""
+
+    def mark(text: re.Match) -> str:
+        return CHINESE.sub(r'<span lang="zh">\g<0></span>', text[0])
+
+    pieces = re.split(r"(<math.*?</math>)", markup, flags=re.DOTALL)
+    return "".join(p if p.startswith("<math") else re.sub(r"(?:^|(?<=>))[^<]+", mark, p) for p in pieces)
+
+
+def code(source: str) -> str:
+    """Python in colours. Lines that only speak to the tests are left out."""
+    told = "\n".join(line for line in source.splitlines() if not line.startswith("# NBVAL_"))
+    return chinese(
+        f'<pre class="code"><code>{highlight(told, IPython3Lexer(), HtmlFormatter(nowrap=True))}</code></pre>'
+    )
+
+
+def read(path: Path):
+    """An executed notebook. Raises Broken for one that cannot be read or was not executed to its end."""
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except Exception as error:  # whatever is wrong with the file, it is told in a sentence
+        raise Broken(f"it is no valid notebook ({str(error).splitlines()[0]})") from None
+    for cell in notebook.cells:
+        if cell.cell_type == "code" and cell.source.strip():
+            if cell.execution_count is None:
+                raise Broken(f"cell {cell.id} was not executed; run `make refresh`")
+            if any(o.output_type == "error" for o in cell.outputs) and "NBVAL_RAISES_EXCEPTION" not in cell.source:
+                raise Broken(f"cell {cell.id} ended in an error; mend it and run `make refresh`")
+    return notebook
+
+
+def explorer_of(cell) -> str:
+    """The name of the explorer that a code cell shows, or nothing."""
+    called = re.search(r"^(\w+_explorer)\(.*\)\s*\Z", cell.source, re.MULTILINE)
+    return called[1] if cell.cell_type == "code" and called else ""
+
+
+def outputs(cell, name: str) -> str:
+    """The outputs of a code cell. name: of the notebook, for the names of saved pictures."""
+    explorer = explorer_of(cell)
+    return chinese("".join(_output(output, f"{name}-{cell.id}", explorer) for output in cell.outputs))
+
+
+def _output(output, name: str, explorer: str) -> str:
+    if output.output_type == "stream":
+        return f"<pre>{html.escape(output.text.rstrip())}</pre>"
+    if output.output_type == "error":
+        return f"<pre>{html.escape(strip_ansi(output.ename + ': ' + output.evalue))}</pre>"
+    data = output.data
+    if "image/png" in data:
+        picture = _picture(data["image/png"], output.metadata["image/png"]["alt"], name)
+        return explorer_html(explorer, picture) if explorer else picture
+    if "text/html" in data:
+        return f'<div class="scroll">{data["text/html"]}</div>'
+    return f"<pre>{html.escape(data['text/plain'])}</pre>"
+
+
+def _picture(png: str, alt: str, name: str) -> str:
+    png = "".join(png.split())
+    width, height = struct.unpack(">II", b64decode(png[:64])[16:24])
+    return (
+        f'<figure class="picture"><img src="data:image/png;base64,{png}" alt="{html.escape(alt)}" width="{width}" '
+        f'height="{height}"><button type="button" data-save="{name}.png">Save PNG</button></figure>'
+    )
+
+
+@cache
+def block(explorer: str) -> str:
+    if explorer not in static.BLOCKS:
+        raise Broken(f"{explorer} is not among the explorers that run without a kernel: {', '.join(static.BLOCKS)}")
+    return static.BLOCKS[explorer]()
+
+
+def explorer_html(explorer: str, picture: str) -> str:
+    """An explorer that runs by itself; on paper and where it cannot run, its picture stands there."""
+    return (
+        f'<div class="explorer" data-explorer="{explorer}"></div>'
+        f'<script type="text/plain" id="{explorer}">{block(explorer)}</script>'
+        f'<div class="instead">{picture}</div>'
+    )
+
+
+def template(name: str) -> jinja2.Template:
+    loader = jinja2.FileSystemLoader(HERE)
+    options = {"undefined": jinja2.StrictUndefined, "trim_blocks": True, "lstrip_blocks": True}
+    return jinja2.Environment(loader=loader, keep_trailing_newline=True, **options).get_template(name)
+
+
+def style(*names: str) -> str:
+    """The view's style, the colours of code and the named files of this folder as one style sheet."""
+    sheets = [str(AttentionView._css)]
+    for selector, name in ((":root", LIGHT), ('[data-theme="dark"]', DARK)):
+        formatter = HtmlFormatter(style=name)
+        sheets += [f"{selector} .code {rule}" for rule in formatter.get_token_style_defs("")]
+    sheets += [(HERE / name).read_text(encoding="utf-8") for name in names]
+    return "\n".join(sheets)
+
+
+def fonts(text: str) -> str:
+    """A style sheet with two fonts that a system may lack: for formulas, and for the Chinese words of a text."""
+    faces = {
+        "course-math": ("woff", (HERE / "vendor" / "stix-two-math.woff").read_bytes()),
+        "course-chinese": ("opentype", font_for(text)),
+    }
+    return "\n".join(
+        f'@font-face {{ font-family: "{family}"; src: url("data:font/{kind};base64,{b64encode(data).decode()}") '
+        f'format("{kind}"); }}'
+        for family, (kind, data) in faces.items()
+        if data
+    )
