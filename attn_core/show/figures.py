@@ -105,8 +105,9 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
                 {"bars": _draw_bars, "lines": _draw_lines}[panel.kind](axis, panel)
         for axis in axes.flat[len(panels) :]:
             axis.set_axis_off()
-        if all(panel.kind == "map" and panel.unit == "weight" for panel in panels):
-            figure.colorbar(axes.flat[0].collections[0], ax=axes, label="weight", shrink=0.8, ticks=[0, 0.5, 1])
+        units = {panel.unit if panel.kind == "map" else None for panel in panels}
+        if units in ({"weight"}, {"share"}):
+            figure.colorbar(axes.flat[0].collections[0], ax=axes, label=units.pop(), shrink=0.8, ticks=[0, 0.5, 1])
         if title:
             figure.suptitle(title)
     return figure
@@ -254,6 +255,10 @@ def _alt(panels: Sequence[Panel], title: str | None) -> str:
                 for row, values in zip(panel.row_labels[:6], panel.values, strict=False)
             ]
             what += "; largest weight per query: " + ", ".join(tops) + (", ..." if len(panel.row_labels) > 6 else "")
+        elif panel.unit == "share":
+            i, j = np.unravel_index(panel.values.argmax(), panel.values.shape)
+            place = f"{panel.row_name} {panel.row_labels[i]}, {panel.column_name} {panel.column_labels[j]}"
+            what += f"; the largest is {number(panel.values[i, j])}, at {place}"
         elif panel.values.size <= 16:
             what += "; rows " + ", ".join("[" + " ".join(map(number, row)) + "]" for row in panel.values)
         parts.append(what + ".")

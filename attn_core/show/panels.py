@@ -14,7 +14,7 @@ class Panel(NamedTuple):
 
     values: (rows, columns). title: one line above it.
     row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns are.
-    unit: what one cell is, in a word: "weight", "score", "value"; "bucket" for whole numbers that name one.
+    unit: what one cell is, in a word: "weight", "share", "score", "value"; "bucket" for whole numbers that name one.
     texts: only of bars, one per row: what stands beside the bar.
     kind: how it is drawn: a "map" of coloured cells, "lines" from rows to columns that are the stronger the greater the
     value, or "bars" whose lengths are shares of the sum of all.
@@ -32,10 +32,10 @@ class Panel(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The scale: 0 to the sum for bars, 0 to 1 for weights (so maps compare), from 0 for buckets, else around 0."""
+        """The scale: 0 to the sum for bars, 0 to 1 for weights and shares (so maps compare), from 0 for buckets, else around 0."""
         if self.kind == "bars":
             return 0.0, float(self.values.sum())
-        if self.unit == "weight":
+        if self.unit in ("weight", "share"):
             return 0.0, 1.0
         finite = np.abs(self.values[np.isfinite(self.values)])
         top = (float(finite.max()) if finite.size else 0.0) or 1.0
@@ -44,7 +44,7 @@ class Panel(NamedTuple):
     @property
     def palette(self) -> str:
         """A colour map that colour-blind readers can tell apart: one-sided where nothing is below 0."""
-        return "cividis" if self.unit in ("weight", "bucket") else "PuOr"
+        return "cividis" if self.unit in ("weight", "share", "bucket") else "PuOr"
 
     @property
     def stretch(self) -> tuple[float, float]:

@@ -375,3 +375,12 @@ def test_a_failing_save_leaves_the_old_file_whole_and_nothing_beside_it(ending, 
         save(figure, path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_shares_have_the_scale_of_weights_and_the_alt_text_names_the_largest():
+    shares = [[0.1, 0.2, 0.3], [0.2, 0.75, 0.1]]
+    figure = panel_figure([matrix_panel(shares, "hits", (1, 2), (1, 2, 3), "layer", "head", "share")])
+    map_axis, bar_axis = figure.axes
+    assert map_axis.collections[0].get_clim() == (0, 1)
+    assert bar_axis.get_ylabel() == "share"
+    assert "the largest is 0.75, at layer 2, head 2" in figure.alt
