@@ -342,6 +342,7 @@ WRONG = {
     "no layers": (configured(num_hidden_layers=0), "num_hidden_layers must be a positive number, but is 0"),
     "true": (configured(type_vocab_size=True), "type_vocab_size must be a positive number, but is True"),
     "no eps": (configured(layer_norm_eps=float("nan")), "layer_norm_eps must be a positive number, but is nan"),
+    "no end": (configured(layer_norm_eps=float("inf")), "layer_norm_eps must be a positive number, but is inf"),
     "odd heads": (configured(num_attention_heads=5), "num_heads must divide embed_dim, got 5 heads and embed_dim 12"),
     "more layers": (configured(num_hidden_layers=3), r"encoder\.layer\.2\.\S+ must be \(12, 12\), but is absent"),
     "fewer layers": (configured(num_hidden_layers=1), r"encoder\.layer\.1\.\S+ must be absent, but is \(12"),
@@ -429,6 +430,10 @@ def packaged(tmp_path, made):
 def test_a_package_is_read_without_running_its_code(tmp_path, made, monkeypatch):
     monkeypatch.syspath_prepend(packaged(tmp_path, made))
     assert load_pretrained("poisoned-model", sha256=None).read("keys").tokens == [["[CLS]", "keys", "[SEP]"]]
+    # As the package of the course it is found before the hub is asked.
+    monkeypatch.setattr("attn_core.lab.pretrained.PACKAGE", "poisoned-model==1.0")
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", None)
+    assert load_pretrained(sha256=None).model.layers and pretrained_problem() == ""
     assert "poisoned_model" not in sys.modules
     with pytest.raises(SystemExit):
         import poisoned_model  # noqa: F401
