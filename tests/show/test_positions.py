@@ -211,8 +211,8 @@ def test_the_pair_stays_legal_and_near_while_the_width_moves():
 def test_the_explorer_never_computes_a_pair_that_the_width_does_not_have():
     asked = []
     explorer = position_explorer()
-    compute = explorer._compute
-    explorer._compute = lambda **settings: asked.append(settings) or compute(**settings)
+    compute = explorer.compute
+    explorer.compute = lambda **settings: asked.append(settings) or compute(**settings)
     moves = (("pair", 11), ("d_model", 8), ("encoding", "ALiBi"), ("d_model", 128), ("pair", 63), ("d_model", 10))
     for argument, value in moves:
         explorer.controls[argument].value = value
