@@ -1,5 +1,5 @@
-"""Explorers: sliders above a live view. What they show is computed by pure functions, which the tests call over their
-whole range; a slider only calls the function and hands the result to the view."""
+"""Explorers: controls above a live view. What they show is computed by pure functions, which the tests call over their
+whole range; a control only calls the function and hands the result to the view."""
 
 import math
 from collections.abc import Callable
@@ -10,8 +10,8 @@ import torch
 from attn_core.attention import attention_trace, scaled_dot_product_attention
 from attn_core.flops import attention_cost
 from attn_core.masks import causal_mask
-from attn_core.multihead import MultiHeadAttention
 from attn_core.show.panels import Panel, matrix_panel, weight_panels
+from attn_core.show.untrained import MOST_TOKENS, head_maps, split_tokens
 from attn_core.show.view import AttentionView, with_picture
 
 W_Q = ((1.0, 1.0), (0.0, 1.0))
@@ -20,8 +20,9 @@ W_V = ((1.0, 0.0), (0.0, 1.0))
 MASKS = ("none", "causal")
 HEAD_COUNTS = (1, 2, 4, 8, 16)
 SENTENCE = tuple("小猫吃了一条大鱼就睡着了")
-MOST_TOKENS = 40
 LARGEST_D_K = 256
+SPLITS = {"spaces": "split at the spaces", "characters": "one for each character, as there are no spaces"}
+PROBLEM = "This setting cannot be shown: "
 
 Shown = tuple[list[Panel], str]  # the panels and the caption below them
 
@@ -46,7 +47,7 @@ class Explorer(widgets.VBox):
         self.view = AttentionView(*compute(**self.settings), name)
         for control in controls.values():
             control.style = {"description_width": "110px"}
-            control.layout.width = "min(100%, 420px)"
+            control.layout.width = control.layout.width or "min(100%, 420px)"
             control.observe(self._refresh, "value")
         super().__init__([*controls.values(), self.view])
 
@@ -67,7 +68,7 @@ class Explorer(widgets.VBox):
             try:
                 self.view.panels, self.view.caption = self.compute(**self.settings)
             except Exception as error:  # any error: it must reach the reader, not the log of the server
-                self.view.problem = f"This setting cannot be shown: {error}"
+                self.view.problem = f"{PROBLEM}{error}"
             else:
                 self.view.problem = ""
 
@@ -114,25 +115,24 @@ def scale_steps(d_k: int) -> Shown:
     return panels, caption
 
 
-def head_steps(embed_dim: int, num_heads: int) -> Shown:
-    """The maps of an untrained layer on one sentence, and what its size costs."""
-    generator = torch.Generator().manual_seed(0)
-    vocabulary = sorted(set(SENTENCE))
-    vectors = torch.randn(len(vocabulary), embed_dim, dtype=torch.float32, generator=generator)
-    x = vectors[[vocabulary.index(token) for token in SENTENCE]][None]
-    with torch.random.fork_rng(devices=[]):  # starting a layer must not use up the reader's random numbers
-        layer = MultiHeadAttention(embed_dim, num_heads).float()
-    # Wider than a layer starts out: its first maps would be almost even, and one could not tell the heads apart.
-    torch.nn.init.normal_(layer.qkv_proj.weight, std=1.4 / math.sqrt(embed_dim), generator=generator)
-    with torch.no_grad():
-        weights = layer(x, need_weights=True).weights[0]
-    cost = attention_cost(len(SENTENCE), embed_dim, num_heads)
-    caption = (
-        f"embed_dim {embed_dim}, {num_heads} {'heads' if num_heads > 1 else 'head'} of head_dim {layer.head_dim}.\n"
-        f"Parameters: {cost.parameters:,}. FLOPs for {len(SENTENCE)} tokens: {cost.total_flops:,}. "
+def head_steps(embed_dim: int, num_heads: int, sentence: str = "".join(SENTENCE)) -> Shown:
+    """The maps of an untrained layer on one sentence, and what its size costs. Raises ValueError as `split_tokens`."""
+    tokens = split_tokens(sentence)
+    split = SPLITS["spaces" if len(sentence.split()) > 1 else "characters"]
+    caption = head_caption(embed_dim, num_heads, len(tokens), split)
+    return weight_panels(head_maps(tokens, embed_dim, num_heads), tokens), caption
+
+
+def head_caption(embed_dim: int, num_heads: int, tokens: int, split: str) -> str:
+    """What the size of a layer costs for so many tokens. split: one of SPLITS."""
+    count = f"{tokens} token{'s' * (tokens > 1)}"
+    cost = attention_cost(tokens, embed_dim, num_heads)
+    return (
+        f"embed_dim {embed_dim}, {num_heads} head{'s' * (num_heads > 1)} of head_dim {embed_dim // num_heads}; "
+        f"{count}, {split}.\n"
+        f"Parameters: {cost.parameters:,}. FLOPs for {count}: {cost.total_flops:,}. "
         f"Weights kept: {cost.softmax_elements:,} numbers, {4 * cost.softmax_elements:,} bytes in float32."
     )
-    return weight_panels(weights, SENTENCE), caption
 
 
 def legal_heads(embed_dim: int) -> list[int]:
@@ -168,7 +168,14 @@ def scale_explorer() -> Explorer:
 
 
 def head_explorer() -> Explorer:
-    """Sliders for the number of heads and for the dimension; a map per head and what the layer costs."""
+    """A field for a sentence, sliders for heads and dimension; a map per head and what the layer costs."""
+    sentence = widgets.Text(
+        value="".join(SENTENCE),
+        description="sentence",
+        placeholder=f"1 to {MOST_TOKENS} tokens",
+        continuous_update=False,
+        layout={"width": "min(100%, 640px)"},
+    )
     dimension = widgets.IntSlider(value=64, min=16, max=512, step=8, description="embed_dim")
     heads = widgets.SelectionSlider(options=legal_heads(64), value=8, description="heads")
 
@@ -180,7 +187,7 @@ def head_explorer() -> Explorer:
             heads.options = options  # selects the first of them
             heads.value = min(options, key=lambda count: abs(count - wanted))
 
-    controls = {"embed_dim": dimension, "num_heads": heads}
+    controls = {"sentence": sentence, "embed_dim": dimension, "num_heads": heads}
     return Explorer("heads and dimensions", controls, head_steps, offer_legal_heads)
 
 

@@ -28,9 +28,11 @@ from attn_core.show import (
 from attn_core.show.costs import cost_steps
 from attn_core.show.explorers import HEAD_COUNTS, SENTENCE, entropy, head_steps, legal_heads, qkv_steps, scale_steps
 from attn_core.show.positions import ENCODINGS, position_steps
+from attn_core.show.untrained import MOST_TOKENS
 
 EXPLORERS = [qkv_explorer, scale_explorer, head_explorer, position_explorer, cost_explorer]
 DIMENSIONS = range(16, 513, 8)
+SENTENCES = ("猫吃鱼", "the keys to the cabinet", "x", "猫 " * MOST_TOKENS)
 
 
 def by_title(panels):
@@ -38,7 +40,9 @@ def by_title(panels):
 
 
 def settings_of(control):
-    """Every value that a control can be moved to."""
+    """Every value that a control can be moved to; of a field for sentences, some."""
+    if isinstance(control, ipywidgets.Text):
+        return SENTENCES
     if isinstance(control, ipywidgets.SelectionSlider):
         return [option[1] if isinstance(option, tuple) else option for option in control.options]
     count = round((control.max - control.min) / control.step) + 1
@@ -136,7 +140,7 @@ def test_heads_share_parameters_and_flops_at_every_size():
                 assert np.allclose(panel.values.sum(-1), 1, atol=1e-5)
             size, _, costs = caption.partition("\n")
             assert size.startswith(f"embed_dim {embed_dim}, {num_heads} head")
-            assert size.endswith(f" of head_dim {embed_dim // num_heads}.")
+            assert f" of head_dim {embed_dim // num_heads}; 12 tokens, one for each character" in size
             assert f"Weights kept: {num_heads * 144:,} numbers, {num_heads * 576:,} bytes" in costs
             captions.append(costs.partition(" Weights")[0])
         parameters, flops = 4 * embed_dim**2 + 4 * embed_dim, 8 * 12 * embed_dim**2 + 4 * 144 * embed_dim
@@ -164,6 +168,43 @@ def test_what_the_caption_counts_is_what_the_layer_has():
     layer = MultiHeadAttention(64, 8)
     assert f"Parameters: {sum(p.numel() for p in layer.parameters()):,}." in caption
     assert f"tokens: {attention_cost(12, 64, 8).total_flops:,}." in caption
+
+
+@pytest.mark.parametrize(
+    "sentence, tokens, how",
+    [
+        ("the keys to the cabinet", ("the", "keys", "to", "the", "cabinet"), "5 tokens, split at the spaces."),
+        ("猫吃鱼", ("猫", "吃", "鱼"), "3 tokens, one for each character, as there are no spaces."),
+        ("x", ("x",), "1 token, one for each character"),
+        ("<img src=x onerror=alert(1)>", ("<img", "src=x", "onerror=alert(1)>"), "3 tokens, split at the spaces."),
+    ],
+)
+def test_a_sentence_of_ones_own_gives_maps_and_costs_of_its_length(sentence, tokens, how):
+    panels, caption = head_steps(64, 4, sentence)
+    assert len(panels) == 4
+    for panel in panels:
+        assert panel.row_labels == panel.column_labels == tokens
+        assert np.allclose(panel.values.sum(-1), 1)
+    cost = attention_cost(len(tokens), 64, 4)
+    assert how in caption
+    assert f"FLOPs for {len(tokens)} token{'s' * (len(tokens) > 1)}: {cost.total_flops:,}." in caption
+    assert f"Weights kept: {4 * len(tokens) ** 2:,} numbers" in caption
+
+
+@pytest.mark.parametrize(
+    "bad, reason", [("", "the sentence is empty"), ("猫" * 41, "the sentence has 41 tokens, and at most 40")]
+)
+def test_a_bad_sentence_is_said_so_keeps_the_picture_and_goes_away_with_a_good_one(bad, reason):
+    explorer = head_explorer()
+    field = explorer.controls["sentence"]
+    field.value = "猫吃鱼"
+    before, caption = pixels(explorer), explorer.view.caption
+    field.value = bad
+    assert explorer.view.problem.startswith(f"This setting cannot be shown: {reason}")
+    assert (pixels(explorer), explorer.view.caption) == (before, caption)
+    field.value = "鱼吃猫"
+    assert explorer.view.problem == ""
+    assert explorer.view.panels[0].row_labels == ("鱼", "吃", "猫")
 
 
 def test_heads_that_do_not_divide_the_dimension_are_refused():
@@ -214,13 +255,13 @@ def test_every_control_says_what_it_is(make):
     assert explorer.children == (*explorer.controls.values(), explorer.view)
     for control in explorer.controls.values():
         assert control.description
-    assert set(explorer.controls) == set(inspect.signature(explorer._compute).parameters)
+    assert set(explorer.controls) == set(inspect.signature(explorer.compute).parameters)
 
 
 @pytest.mark.parametrize("make", EXPLORERS)
 def test_an_explorer_starts_with_what_its_controls_say(make):
     explorer = make()
-    panels, caption = explorer._compute(**explorer.settings)
+    panels, caption = explorer.compute(**explorer.settings)
     assert explorer.view.caption == caption
     for shown, panel in zip(explorer.view.panels, panels, strict=True):
         assert np.array_equal(shown.values, panel.values)
@@ -234,7 +275,7 @@ def test_every_slider_can_be_moved_over_its_whole_range(make):
             control.value = value
             assert control.value == pytest.approx(value) if isinstance(value, float) else control.value == value
             assert explorer.view.problem == ""
-        _, caption = explorer._compute(**explorer.settings)
+        _, caption = explorer.compute(**explorer.settings)
         assert explorer.view.caption == caption
 
 
@@ -268,8 +309,8 @@ def test_heads_stay_legal_and_near_while_the_dimension_moves():
 def test_the_explorer_never_computes_heads_that_do_not_divide():
     asked = []
     explorer = head_explorer()
-    compute = explorer._compute
-    explorer._compute = lambda **settings: asked.append(settings) or compute(**settings)
+    compute = explorer.compute
+    explorer.compute = lambda **settings: asked.append(settings) or compute(**settings)
     for heads, embed_dim in ((16, 24), (8, 512), (16, 40), (2, 48)):
         if heads in explorer.controls["num_heads"].options:
             explorer.controls["num_heads"].value = heads
@@ -343,6 +384,8 @@ def test_a_move_of_the_reader_is_answered_with_one_message_besides_the_echo(make
         control, senders = explorer.controls[argument], messages(explorer)
         if isinstance(control, ipywidgets.SelectionSlider):
             control.set_state({"index": 1})
+        elif isinstance(control, ipywidgets.Text):
+            control.set_state({"value": "猫吃鱼"})
         else:
             control.set_state({"value": control.max})
         assert senders == [control, explorer.view]
