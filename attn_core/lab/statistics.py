@@ -1,4 +1,5 @@
-"""What several seeds say: means with intervals, differences between paired runs, and the level of chance."""
+"""What several seeds say: means with intervals, differences between paired runs, and the level of chance. And what
+answers to many questions say: intervals of shares, and exact tests on the same questions."""
 
 import math
 from collections.abc import Sequence
@@ -68,3 +69,29 @@ def chance_level(answers: Sequence[object]) -> float:
     if len(answers) == 0:
         raise ValueError("a level of chance needs at least one answer")
     return float(pd.Series(answers).value_counts(normalize=True, dropna=False).iloc[0])
+
+
+def share_interval(hits: int, tries: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson's, 1927): low and high, never beyond 0 and 1."""
+    interval = stats.binomtest(hits, tries).proportion_ci(method="wilson")
+    return float(interval.low), float(interval.high)
+
+
+def paired_p(first: Sequence[bool], second: Sequence[bool]) -> float:
+    """McNemar's exact test of two ways to answer the same questions, two-sided: the chance of a difference at least
+    this large if both were equally good.
+
+    first, second: whether each question was answered rightly. Only those count on which the two differ.
+    """
+    first, second = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+    won, lost = int((first & ~second).sum()), int((~first & second).sum())
+    return float(stats.binomtest(won, won + lost).pvalue) if won + lost else 1.0
+
+
+def holm(p: Sequence[float]) -> np.ndarray:
+    """The p values of several tests, corrected for having made all of them (Holm 1979), in the same order."""
+    p = np.asarray(p, dtype=float)
+    order = np.argsort(p)
+    corrected = np.empty_like(p)
+    corrected[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    return corrected
