@@ -11,6 +11,7 @@ from pathlib import Path
 from attn_core.lab import (
     extrapolation,
     gradients,
+    head_probes,
     head_speed,
     language_identification,
     peak_memory,
@@ -28,6 +29,7 @@ EXPERIMENTS = {
     "gradients": gradients,
     "head_speed": head_speed,
     "peak_memory": peak_memory,
+    "head_probes": head_probes,
 }
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5

@@ -1,9 +1,9 @@
 """Which heads of a trained model look from one word of a sentence at another that belongs to it?
 
 The sentences stand in probe_sentences.toml. Attention is taken between words, as in Clark et al. 2019, "What Does BERT
-Look At?", section 4.1: to a word it is the sum over its pieces, from a word the mean; [CLS] and [SEP] are left out, and
-the rest is not scaled up to 1. A punctuation mark is a word like any other. As there, a word looks at another one: itself
-is no answer, since no word is its own partner. Only `position_scores` lets it be.
+Look At?", section 4: to a word it is the sum over its pieces, from a word the mean; [CLS] and [SEP] are left out, and
+the rest is not scaled up to 1. As there, a word looks at another one: itself is no answer, since no word is its own
+partner. A punctuation mark is a word like any other.
 """
 
 import re

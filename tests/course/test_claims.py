@@ -173,16 +173,44 @@ def test_long_sentences_hold_where_numbers_and_order_are_the_documents(long, ver
     assert outcome("long-sentences", pd.DataFrame(rows)) == verdict
 
 
+def by_relation(hits, heads=("1-1", "2-2", "3-3", "4-4")):
+    """A table of head probes: five splits, from the hits (of 32) and the head of each relation. The offset has 8."""
+    rows = []
+    for relation, found, head in zip(LEDGER["head-roles"]["document"]["relations"].values(), hits, heads, strict=True):
+        layer, number = head.split("-")
+        p = 0.01 if found > 15 else 0.9
+        rows += runs(relation=relation, layer=layer, head=number, reported=32, offset_hits=8, p_offset=p, hits=found)
+    return pd.DataFrame(rows)
+
+
+FOUND, NOT_FOUND = by_relation([30] * 4), by_relation([9] * 4, ["4-2"] * 4)
+FOCUSED, UNFOCUSED = {1: 0.12, 2: 0.9, 8: 0.9}, {1: 0.9, 2: 0.2, 8: 0.3}
+
+
 @pytest.mark.parametrize(
-    "focus, verdict",
+    "focus, probes, verdict",
     [
-        ({1: 0.12, 2: 0.9, 8: 0.9}, HOLDS),
-        ({1: 0.12, 2: 0.2, 8: 0.9}, DEPENDS),
-        ({1: 0.9, 2: 0.2, 8: 0.3}, CORRECTED),
+        (FOCUSED, FOUND, HOLDS),
+        ({1: 0.12, 2: 0.2, 8: 0.9}, FOUND, DEPENDS),
+        (UNFOCUSED, NOT_FOUND, CORRECTED),
+        (FOCUSED, by_relation([9, 30, 30, 30]), DEPENDS),
+        (
+            FOCUSED,
+            FOUND.assign(p_offset=lambda table: 0.01 + 0.05 * (table["seed"] == 3)),
+            DEPENDS,
+        ),  # but for one split
+        (UNFOCUSED, NOT_FOUND.assign(p_offset=0.01, offset_hits=20), CORRECTED),  # clearly below
+        (FOCUSED, by_relation([30] * 4, ["1-1", "2-2", "2-2", "4-4"]), DEPENDS),  # one head for two
+        (UNFOCUSED, by_relation([9] * 4), DEPENDS),  # each has its own, although none finds much
     ],
 )
-def test_heads_have_roles_at_every_number_of_heads_or_at_some(focus, verdict):
-    assert outcome("head-roles", by_heads(dict.fromkeys(focus, 0.9), focus)) == verdict
+def test_heads_have_roles_on_the_task_and_in_a_trained_model_or_at_some_of_them(focus, probes, verdict):
+    assert outcome("head-roles", by_heads(dict.fromkeys(focus, 0.9), focus), probes) == verdict
+
+
+def test_relations_that_the_document_does_not_name_do_not_count():
+    more = pd.concat([FOUND, NOT_FOUND.assign(relation="verb_object")])
+    assert outcome("head-roles", by_heads(dict.fromkeys(FOCUSED, 0.9), FOCUSED), more) == HOLDS
 
 
 @pytest.mark.parametrize("name, points", [("text-classification", 4.2), ("accuracy", 4.4), ("long-accuracy", 11.7)])
