@@ -6,6 +6,7 @@ from attn_core.show.explorers import Explorer, head_explorer, qkv_explorer, scal
 from attn_core.show.figures import head_grid, heatmap, new_figure, panel_figure, save
 from attn_core.show.panels import Panel, bar_panel, line_panel, matrix_panel
 from attn_core.show.positions import position_explorer
+from attn_core.show.trained import map_wall, trained_explorer
 from attn_core.show.view import AttentionView
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "heatmap",
     "interval_curves",
     "line_panel",
+    "map_wall",
     "matrix_panel",
     "new_figure",
     "panel_figure",
@@ -26,4 +28,5 @@ __all__ = [
     "qkv_explorer",
     "save",
     "scale_explorer",
+    "trained_explorer",
 ]
