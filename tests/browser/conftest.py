@@ -17,7 +17,8 @@ import psutil
 import pytest
 from playwright.sync_api import sync_playwright
 
-from .lab_page import Lab, watched_page
+from .explorer_page import CASES, CELLS, NOTEBOOK, output_of, wait_until_right
+from .lab_page import Lab, open_notebook, run_all, watched_page, write_notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "msedge")
@@ -143,3 +144,16 @@ def stop(server: subprocess.Popen) -> None:
     _, alive = psutil.wait_procs(family[1:], timeout=5)
     for process in alive:
         process.kill()
+
+
+@pytest.fixture(scope="package")
+def explorers(browser, lab):
+    """A page with every explorer live, each in a cell of its own; the tests of the package move them in turn."""
+    write_notebook(lab, NOTEBOOK, CELLS)
+    page = watched_page(browser)
+    open_notebook(page, lab, NOTEBOOK)
+    run_all(page)
+    for name in CASES:
+        wait_until_right(output_of(page, name), name)
+    yield page
+    page.context.close()

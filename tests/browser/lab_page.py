@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+import nbformat
+from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 SECONDS_TO_RUN = 120
@@ -45,6 +47,13 @@ def watched_page(browser: Browser, **options) -> Page:
 def stays_here(url: str) -> bool:
     parts = urlsplit(url)
     return parts.scheme in ("data", "blob", "about", "file") or parts.hostname in ("127.0.0.1", "localhost", "::1")
+
+
+def write_notebook(lab: Lab, name: str, sources: list[str]) -> None:
+    """A notebook of these code cells in the lab's folder, for the kernel that it has."""
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    notebook = new_notebook(cells=list(map(new_code_cell, sources)), metadata={"kernelspec": kernel})
+    nbformat.write(notebook, lab.folder / name)
 
 
 def open_notebook(page: Page, lab: Lab, name: str) -> None:
