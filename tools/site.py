@@ -85,10 +85,12 @@ def notebook_page(path: Path) -> Page:
                 body.append(part)
                 headings += found
             elif cell.cell_type == "code" and cell.source.strip():
-                body.append(code_cell(cell, path.stem, first="import attn_core" in cell.source))
+                body.append(code_cell(cell, path.stem))
         start = cells[0].source
-        question, answer = (paragraph(start, rf"\*\*{word}\.\*\* (.+?)(?:\n\n|\Z)") for word in ("Question", "Answer"))
-        minutes = paragraph(start, r"^About (\d+) minutes")
+        question, answer = (
+            first(start, word, rf"\*\*{word}\.\*\* (.+?)(?:\n\n|\Z)") for word in ("Question", "Answer")
+        )
+        minutes = first(start, "minutes", r"^About (\d+) minutes")
         return page(f"{path.stem}.html", "".join(body), headings)._replace(
             question=question, answer=answer, minutes=minutes
         )
@@ -96,17 +98,17 @@ def notebook_page(path: Path) -> Page:
         raise Broken(f"{path.name}: {error}") from None
 
 
-def paragraph(text: str, pattern: str) -> str:
+def first(text: str, what: str, pattern: str) -> str:
     """HTML of what a pattern finds in the first cell of a notebook."""
     found = re.search(pattern, text, re.DOTALL | re.MULTILINE)
     if not found:
-        raise Broken(f"the first cell has no {pattern!r}")
+        raise Broken(f"its first cell does not say the {what.lower()}")
     return re.sub("</?p>", "", render.markdown(found[1], link)[0]).strip()
 
 
-def code_cell(cell, name: str, first: bool) -> str:
+def code_cell(cell, name: str) -> str:
     code = render.code(cell.source)
-    if first:
+    if "import attn_core\n" in cell.source:
         code = f"<details><summary>Set-up, the same in every notebook</summary>{code}</details>"
     return f'<div class="cell">{code}{render.outputs(cell, name)}</div>\n'
 

@@ -4,8 +4,8 @@
 const TOO_OLD = "This browser cannot unpack the explorer. A newer one can; the picture shows one of its settings.";
 
 // Every explorer of the page: a place that names a script whose text is its block.
-export function startAll({ view }) {
-  const computed = { qkv: qkvSteps };
+export function startAll({ view, untrained }) {
+  const computed = { qkv: qkvSteps, heads: (...given) => headSteps(untrained, ...given) };
   for (const place of document.querySelectorAll("[data-explorer]")) {
     start(place, document.getElementById(place.dataset.explorer).textContent, view, computed);
   }
@@ -92,28 +92,32 @@ export function fitted(before, moved, to, legal, staysFull) {
   return places;
 }
 
-function run(place, { name, controls, listed, rows, stays_full: staysFull, traits }, source, font, view) {
-  const legal = legality(rows, listed); // of the first controls; the others are free
-  let chosen = controls.map((control) => control.start); // places among the offered values; of a text field its text
+function run(place, { name, controls, listed, rows, stays_full: staysFull, traits, problem }, source, font, view) {
+  const legal = legality(rows, listed.length); // of the listed controls; the others are free
+  const chosen = controls.map((control) => control.start); // places among the offered values; of a field its text
   const model = standIn({ ...traits, font, problem: "" });
-  const settings = () =>
+  const listedPlaces = () => listed.map((k) => chosen[k]);
+  place.settings = () => // also for tests: the arguments of Python's function
     Object.fromEntries(controls.map(({ argument, values }, k) => [argument, values ? values[chosen[k]] : chosen[k]]));
   const show = () => {
     try {
-      model.change({ ...source(legal.rest(chosen.slice(0, listed)), settings()), problem: "" });
+      model.change({ ...source(legal.rest(listedPlaces()), place.settings()), problem: "" });
     } catch (error) {
-      model.change({ problem: error.message }); // the last picture stays
+      model.change({ problem: problem + error.message }); // the last picture stays
     }
     for (const field of fields) field.refresh();
   };
+  place.setAttribute("role", "group");
+  place.setAttribute("aria-label", `Explorer of ${name}`);
   const fields = controls.map((control, k) => {
-    const offers = () => (k < listed ? legal.offers(chosen.slice(0, k)) : control.values.map((_, i) => i));
+    const at = listed.indexOf(k);
+    const offers = () => (at < 0 ? control.values.map((_, i) => i) : legal.offers(listedPlaces().slice(0, at)));
     const move = (to) => {
-      if (k < listed) chosen.splice(0, listed, ...fitted(chosen.slice(0, listed), k, to, legal, staysFull));
-      else chosen[k] = to;
+      if (at < 0) chosen[k] = to;
+      else fitted(listedPlaces(), at, to, legal, staysFull).forEach((place, i) => (chosen[listed[i]] = place));
       show();
     };
-    return makeField[control.kind]({ place, id: `${name}-${control.argument}`, control, offers, get: () => chosen[k], move });
+    return makeField[control.kind]({ place, id: `${place.dataset.explorer}-${control.argument}`, control, offers, get: () => chosen[k], move });
   });
   show();
   view.render({ model, el: add("div", place) });
@@ -195,6 +199,21 @@ export function qkvSteps({ a1_1, a1_2, a2_1, a2_2, mask }, { matrices, layout, c
   return {
     panels: layout.map((panel, i) => ({ ...panel, ...limits(panel, matrix[i]), matrix: matrix[i] })),
     caption: caption.replace(/\{(\d)\}/g, (_, i) => numbers[i]),
+  };
+}
+
+// A map per head of an untrained layer: untrained.js computes them. The row holds a caption for each number of tokens.
+export function headSteps(untrained, { sentence, embed_dim, num_heads }, { panels, splits }, [captions]) {
+  const tokens = untrained.splitTokens(sentence);
+  const { weights, length } = untrained.headMaps(tokens, embed_dim, num_heads);
+  const labelled = { rows: length, columns: length, row_labels: tokens, column_labels: tokens };
+  const split = splits[sentence.includes(tokens.join("")) ? "characters" : "spaces"];
+  return {
+    panels: panels.slice(0, num_heads).map((panel, head) => {
+      const matrix = tokens.map((_, i) => weights.subarray((head * length + i) * length, (head * length + i + 1) * length));
+      return { ...panel, ...labelled, matrix: matrix.map((row) => [...row]) };
+    }),
+    caption: captions[length - 1].replace("{split}", split),
   };
 }
 

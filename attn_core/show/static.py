@@ -15,8 +15,9 @@ from pathlib import Path
 import ipywidgets as widgets
 
 from attn_core.show import costs, explorers, positions
-from attn_core.show.explorers import Explorer
+from attn_core.show.explorers import PROBLEM, Explorer
 from attn_core.show.figures import font_for
+from attn_core.show.untrained import MOST_TOKENS
 from attn_core.show.view import AttentionView, packed
 
 HERE = Path(__file__).parent
@@ -36,7 +37,8 @@ def script() -> str:
     A page that is opened from a file cannot load modules. So each becomes a function, its exports what it returns.
     """
     parts = []
-    modules = {"view": str(AttentionView._esm), "static": (HERE / "static.js").read_text(encoding="utf-8")}
+    modules = {name: (HERE / f"{name}.js").read_text(encoding="utf-8") for name in ("untrained", "static")}
+    modules = {"view": str(AttentionView._esm)} | modules
     for module, source in modules.items():
         names = re.findall(r"^export (?:async )?(?:function|const) (\w+)", source, re.MULTILINE)
         source = re.sub(r"^export default \{(.*)\};$", r"return {\1};", source, flags=re.MULTILINE)
@@ -53,8 +55,7 @@ def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, st
     stays_full: controls that, when at their last value, go to the last one again where another changes what is legal.
     What the explorer's function refuses with a ValueError is not legal. Raises ValueError for a value that never is.
     """
-    offered = offered or {}
-    controls = [_described(name, control, offered.get(name)) for name, control in explorer.controls.items()]
+    controls = _controls(explorer, offered)
     panels, lists, captions, chunks = Numbered(), Numbered(), Numbered(), {}
     rows, size, shared = [], 0, set()
     for places in itertools.product(*(range(len(control["values"])) for control in controls)):
@@ -85,7 +86,7 @@ def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, st
     names = [control["argument"] for control in controls]
     header = {
         "rows": rows,
-        "listed": len(controls),
+        "listed": list(range(len(controls))),
         "stays_full": [names.index(name) for name in stays_full],
         "panels": [json.loads(panel) for panel in panels],
         "lists": [json.loads(values) for values in lists],
@@ -95,15 +96,28 @@ def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, st
     return _block(explorer, controls, header, b"".join(chunks))
 
 
-def computed(explorer: Explorer, function: str, pieces: Mapping, rows: Sequence[Sequence] = (), listed: int = 0) -> str:
+def computed(
+    explorer: Explorer,
+    function: str,
+    pieces: Mapping,
+    rows: Sequence = (),
+    listed: Sequence[str] = (),
+    offered: Mapping[str, Sequence] | None = None,
+) -> str:
     """An explorer as a block of text for static.js, which computes each frame.
 
-    function: its name in static.js. pieces: what else it gets, made here so that no text stands in two places.
-    rows: what is legal among the first `listed` controls, as places among their values; then what the function gets.
+    function: its name there. pieces: what else it gets, made here so that no text stands in two places.
+    rows: what is legal among the listed controls, as places among their values; then what else the function gets.
+    offered: as in `stored`.
     """
-    controls = [_described(name, control, None) for name, control in explorer.controls.items()]
-    header = {"function": function, "pieces": pieces, "rows": list(rows), "listed": listed, "stays_full": []}
+    controls = _controls(explorer, offered)
+    places = [list(explorer.controls).index(name) for name in listed]
+    header = {"function": function, "pieces": pieces, "rows": list(rows), "listed": places, "stays_full": []}
     return _block(explorer, controls, header, b"")
+
+
+def _controls(explorer: Explorer, offered: Mapping[str, Sequence] | None) -> list[dict]:
+    return [_described(name, control, (offered or {}).get(name)) for name, control in explorer.controls.items()]
 
 
 def _described(argument: str, control: widgets.Widget, offered: Sequence | None) -> dict:
@@ -133,7 +147,12 @@ def _block(explorer: Explorer, controls: list[dict], header: dict, values: bytes
     view = explorer.view
     own = sorted(set(view.traits(sync=True)) - set(widgets.DOMWidget.class_trait_names()))
     kept = [name for name in own if not name.startswith("_") and not isinstance(getattr(view, name), bytes)]
-    header |= {"name": explorer.name, "controls": controls, "traits": {name: getattr(view, name) for name in kept}}
+    header |= {
+        "problem": PROBLEM,
+        "name": explorer.name,
+        "controls": controls,
+        "traits": {name: getattr(view, name) for name in kept},
+    }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
     parts = text.encode(), font_for(text)
     lengths = b"".join(len(part).to_bytes(4, "little") for part in parts)
@@ -141,20 +160,37 @@ def _block(explorer: Explorer, controls: list[dict], header: dict, values: bytes
     return base64.b64encode(gzip.compress(lengths + b"".join(parts) + values, mtime=0)).decode()
 
 
-def _qkv() -> str:
+def qkv_pieces() -> dict:
+    """What qkvSteps of static.js gets: the matrices, the panels without values, the caption without numbers."""
     panels, caption = explorers.qkv_steps(1.0, 1.0, 1.0, 0.0)
     number = itertools.count()
-    pieces = {
+    return {
         "matrices": (explorers.W_Q, explorers.W_K, explorers.W_V),
         "layout": packed(panels)[0],
         "caption": re.sub(r"-?\d+\.\d{4}", lambda _: f"{{{next(number)}}}", caption),
     }
-    return computed(explorers.qkv_explorer(), "qkv", pieces)
+
+
+def head_pieces() -> dict:
+    """What headSteps of static.js gets: the panels of the most heads without values, words on how a text is split."""
+    most = explorers.HEAD_COUNTS[-1]
+    return {"panels": packed(explorers.head_steps(most, most, "a")[0])[0], "splits": explorers.SPLITS}
 
 
 def _heads() -> str:
-    offered = {"embed_dim": (16, 24, 32, 64, 128, 256, 512), "num_heads": explorers.HEAD_COUNTS}
-    return stored(explorers.head_explorer(), offered)
+    explorer = explorers.head_explorer()
+    width = explorer.controls["embed_dim"]
+    rows = [
+        [
+            place,
+            explorers.HEAD_COUNTS.index(heads),
+            [explorers.head_caption(size, heads, tokens, "{split}") for tokens in range(1, MOST_TOKENS + 1)],
+        ]
+        for place, size in enumerate(range(width.min, width.max + 1, width.step))
+        for heads in explorers.legal_heads(size)
+    ]
+    offered = {"num_heads": explorers.HEAD_COUNTS}
+    return computed(explorer, "heads", head_pieces(), rows, ("embed_dim", "num_heads"), offered)
 
 
 def _positions() -> str:
@@ -172,10 +208,8 @@ def _costs() -> str:
 # By the name of the function that a notebook calls.
 BLOCKS: dict[str, Callable[[], str]] = {
     "scale_explorer": lambda: stored(explorers.scale_explorer()),
-    "qkv_explorer": _qkv,
-    "head_explorer": lambda: stored(
-        explorers.head_explorer(), {"embed_dim": (16, 24, 64, 128), "num_heads": explorers.HEAD_COUNTS}
-    ),
+    "qkv_explorer": lambda: computed(explorers.qkv_explorer(), "qkv", qkv_pieces()),
+    "head_explorer": _heads,
     "position_explorer": _positions,
     "cost_explorer": _costs,
 }

@@ -1,0 +1,57 @@
+"""Pages that `make site` and `make slides` make: made once, put where paths are difficult, and what they show."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Locator, Page
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / "tools"
+NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+SHOWN = """(place) => {
+    const view = place.querySelector(".attention-view");
+    const drawn = view.drawn.map((panel) => ({ ...panel, values: Array.from(panel.values) }));
+    const text = (name) => view.querySelector(name).textContent;
+    const fields = [...place.querySelectorAll(".control")].map((row) => [
+        row.querySelector("label").textContent,
+        row.querySelector("output")?.textContent ?? (row.querySelector("select") ?? row.querySelector("input")).value,
+    ]);
+    return {
+        settings: place.settings(), said: Object.fromEntries(fields), drawn, frame: Number(view.dataset.frame),
+        caption: text(".caption"), problem: text(".problem"), readout: text(".readout"),
+    };
+}"""
+
+
+def tool(name: str):
+    """A tool of tools/ as a module, under a name that no module of Python has."""
+    sys.path.insert(0, str(TOOLS))
+    try:
+        spec = importlib.util.spec_from_file_location(f"make_{name}", TOOLS / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        sys.path.remove(str(TOOLS))
+
+
+def write(files: dict[str, str], folder: Path) -> Path:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def place_of(page: Page, explorer: str) -> Locator:
+    """The place of an explorer on a page, once it runs."""
+    place = page.locator(f".explorer[data-explorer='{explorer}'][data-state='ready']")
+    place.locator("canvas").first.wait_for()
+    return place
+
+
+def shown(place: Locator) -> dict:
+    """What an explorer shows, after what was asked of it is drawn."""
+    place.page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    return place.evaluate(SHOWN)
