@@ -232,9 +232,9 @@ def _lookers(between: Tensor, offset: int) -> slice:
     return slice(max(0, -offset), between.size(-1) - max(0, offset))
 
 
-def _shares(measures: dict[str, Tensor]) -> dict[str, Tensor]:
+def _shares(measures: dict[str, Tensor]) -> dict[str, np.ndarray]:
     """(N, layers, H) each -> their means over N, flattened as the rows of `_heads`."""
-    return {name: measure.double().mean(0).flatten() for name, measure in measures.items()}
+    return {name: measure.double().mean(0).flatten().numpy() for name, measure in measures.items()}
 
 
 def _count(words: Sequence[int | None]) -> int:

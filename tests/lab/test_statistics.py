@@ -7,7 +7,16 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from attn_core.lab.statistics import Estimate, chance_level, estimate, estimates, paired_difference
+from attn_core.lab.statistics import (
+    Estimate,
+    chance_level,
+    estimate,
+    estimates,
+    holm,
+    paired_difference,
+    paired_p,
+    share_interval,
+)
 
 
 def table(rows):
@@ -139,3 +148,37 @@ def test_the_level_of_chance_is_the_share_of_the_most_frequent_answer():
     assert chance_level([None, None, None, "a"]) == 0.75
     with pytest.raises(ValueError, match="at least one answer"):
         chance_level([])
+
+
+def test_the_interval_of_a_share_is_that_of_the_formula_and_stays_within_0_and_1():
+    z, share, tries = 1.959964, 0.75, 40
+    middle = (share + z**2 / (2 * tries)) / (1 + z**2 / tries)
+    half = z * math.sqrt(share * (1 - share) / tries + z**2 / (4 * tries**2)) / (1 + z**2 / tries)
+    assert share_interval(30, 40) == pytest.approx((middle - half, middle + half), abs=1e-6)
+    assert share_interval(0, 5)[0] == 0 and share_interval(5, 5)[1] == 1
+    assert 0 < share_interval(5, 5)[0] < share_interval(50, 50)[0] < 1
+
+
+def test_the_paired_test_counts_the_questions_on_which_two_differ():
+    first, second = [1, 1, 1, 1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1, 1, 0]
+    by_hand = 2 * (1 + 7) / 2**7  # 0 or 1 of 7 coins, and as many on the other side
+    assert paired_p(first, second) == paired_p(second, first) == pytest.approx(by_hand)
+    assert paired_p(first, first) == 1
+
+
+def test_equal_ways_to_answer_differ_significantly_in_at_most_5_of_100_cases():
+    random = np.random.default_rng(0)
+    found = [paired_p(random.random(40) < 0.6, random.random(40) < 0.6) < 0.05 for _ in range(1000)]
+    assert sum(found) < 60
+
+
+def test_holms_correction_is_that_of_a_worked_example():
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.2, 0.9, 0.5]) == pytest.approx([0.6, 1, 1])
+    assert holm([0.04]) == pytest.approx([0.04])
+
+
+def test_of_many_true_hypotheses_holm_rejects_one_in_at_most_5_of_100_cases():
+    random = np.random.default_rng(1)
+    found = [(holm(random.random(72)) < 0.05).any() for _ in range(1000)]
+    assert 30 < sum(found) < 70
