@@ -118,14 +118,15 @@ def shift_of(head: tuple[int, int], shifts: Tensor, share: Tensor) -> dict:
     """What switching the head off does, beside every other head: shifts and shares of hits are (layers, H).
 
     shift: how far the sentences' embeddings move, mean 1 - cosine. shift_median: that of all heads. rank, layer_rank:
-    its place among all heads and among those of its layer, 1 the largest. rank_correlation: Spearman's, of the share of
-    hits and the shift, over all heads.
+    its place among all heads and among those of its layer, 1 the largest. rank_correlation: over all heads, of the
+    ranks that the share of hits and the shift have in their layer, since all heads of the last layer move more.
     """
     shift = shifts[head]
+    ranks = [stats.rankdata(of_heads, axis=1).ravel() for of_heads in (share, shifts)]
     return {
         "shift": round(shift.item(), 5),
         "shift_median": round(shifts.median().item(), 5),
         "rank": int((shifts > shift).sum()) + 1,
         "layer_rank": int((shifts[head[0]] > shift).sum()) + 1,
-        "rank_correlation": round(float(stats.spearmanr(share.flatten(), shifts.flatten()).statistic), 3),
+        "rank_correlation": round(float(np.corrcoef(ranks)[0, 1]), 3),
     }

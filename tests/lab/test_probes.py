@@ -465,6 +465,9 @@ def test_the_rank_of_a_shift_is_among_all_heads_and_among_those_of_the_layer():
     row = head_probes.shift_of((1, 2), shifts, share=shifts)
     assert (row["rank"], row["layer_rank"], row["shift"], row["rank_correlation"]) == (3, 2, 0.4, 1)
     assert head_probes.shift_of((0, 0), shifts, share=-shifts)["rank_correlation"] == -1
+    # That a layer as a whole has more of both does not count.
+    more = torch.tensor([[0.0], [10.0]])
+    assert head_probes.shift_of((0, 0), more + shifts, share=more - shifts)["rank_correlation"] == -1
 
 
 def test_a_quick_run_of_the_experiment_has_a_row_for_each_split():
