@@ -32,7 +32,7 @@ class Panel(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The scale: 0 to the sum for bars, 0 to 1 for weights and shares (so maps compare), from 0 for buckets, else around 0."""
+        """The scale: 0 to 1 for weights and shares (so maps compare), to the sum for bars, else from 0 or around it."""
         if self.kind == "bars":
             return 0.0, float(self.values.sum())
         if self.unit in ("weight", "share"):
