@@ -28,7 +28,7 @@ RELATIONS = {
     "adjective_noun": ("adjective", "noun"),
     "pronoun_antecedent": ("pronoun", "antecedent"),
     "negation": ("negation", "negated word"),
-    "verb_object": ("object", "verb"),
+    "verb_object": ("verb", "object"),
     "determiner_noun": ("determiner", "noun"),
 }
 LEVEL = 0.05

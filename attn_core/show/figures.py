@@ -86,7 +86,10 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     longest = max(max(panel.values.shape) for panel in panels)
     side = 3.4 if len(panels) == 1 else 2.6
     side += 0.04 * max(0, min(longest, LABELS_AT_MOST) - ANNOTATE_UP_TO)
-    heights = [0.65 + 0.28 * len(p.texts) if p.texts else side for p in panels] if bars else [side] * rows
+    # Maps that are all wider than high need less room: beside their cells only that of title and labels.
+    flat = max(p.values.shape[0] * p.stretch[1] / (p.values.shape[1] * p.stretch[0]) for p in panels)
+    tall = side if flat >= 1 else side * flat + 0.9 * (1 - flat)
+    heights = [0.65 + 0.28 * len(p.texts) if p.texts else side for p in panels] if bars else [tall] * rows
     width, height = 8.5 if bars else side * columns + 0.9, sum(heights) + 0.4 * bool(title)
     figure, axes = new_figure(width, height, _alt(panels, title), rows, columns, squeeze=False, height_ratios=heights)
     with rc_context(style()):
