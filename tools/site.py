@@ -7,7 +7,6 @@ it can be made.
 import html
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -46,14 +45,7 @@ def main(arguments: list[str], notebooks: Path = ROOT / "notebooks") -> int:
     except Broken as error:
         print(f"The site was not made: {error}.", file=sys.stderr)
         return 1
-    if folder.exists():
-        shutil.rmtree(folder)
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", newline="\n")
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    print(f"{folder}: {len(files)} files, {size / 1e6:.1f} MB. Open {folder / 'index.html'} in a browser.")
+    print(render.write_folder(folder, files))
     return 0
 
 
@@ -67,7 +59,7 @@ def site(paths: list[Path]) -> dict[str, str]:
     shown["index.html"] = index_html(pages, claims)
     text = "".join(shown.values())
     return shown | {
-        "assets/site.css": render.fonts(text) + render.style("site.css", "explorers.css"),
+        "assets/site.css": render.fonts(text) + render.style("common.css", "site.css", "explorers.css"),
         "assets/theme.js": (render.HERE / "theme.js").read_text(encoding="utf-8"),
         "assets/page.js": (render.HERE / "page.js").read_text(encoding="utf-8"),
         "assets/explorers.js": static.script(),

@@ -5,6 +5,7 @@ The pages of `make site` and the slides of `make slides` are made of these.
 
 import html
 import re
+import shutil
 import struct
 from base64 import b64decode, b64encode
 from functools import cache
@@ -211,3 +212,15 @@ def fonts(text: str) -> str:
         for family, (kind, data) in faces.items()
         if data
     )
+
+
+def write_folder(folder: Path, files: dict[str, str]) -> str:
+    """Write all files in place of what the folder held, and say so in a sentence."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", newline="\n")
+    size = sum(len(text.encode()) for text in files.values())
+    return f"{folder}: {len(files)} files, {size / 1e6:.1f} MB. Open {folder / 'index.html'} in a browser."
