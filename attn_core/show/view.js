@@ -54,7 +54,6 @@ function render({ model, el }) {
 
   function makeTools() {
     const tools = element("div", "tools", root);
-    tools.dataset.lmSuppressShortcuts = "true"; // JupyterLab's single letters, while one chooses by typing
     const choice = element("label", "", tools);
     choice.textContent = "Colours ";
     const colours = element("select", "", choice);
@@ -74,11 +73,13 @@ function render({ model, el }) {
     }
     const numbers = element("details", "numbers", root);
     element("summary", "", numbers).textContent = "Numbers as a table";
-    numbers.dataset.lmSuppressShortcuts = "true";
     const page = element("div", "page", numbers);
     page.tabIndex = 0; // wide tables scroll, by keyboard as well
     page.setAttribute("role", "region");
     numbers.addEventListener("toggle", fillTable);
+    // Else JupyterLab would take letters and Enter for commands on the cell.
+    const keep = (event) => event.ctrlKey || event.metaKey || event.stopPropagation();
+    for (const part of [tools, numbers]) part.addEventListener("keydown", keep);
     return { colours, numbers, page };
   }
 
@@ -244,7 +245,9 @@ function render({ model, el }) {
     const pointed = (event) => {
       const box = canvas.getBoundingClientRect();
       const panel = panels[index];
-      const [x, y] = [event.clientX - box.left - panel.origin[0], event.clientY - box.top - panel.origin[1]];
+      const scale = panel.size[0] / box.width; // not 1 on a slide, which is fitted to the screen
+      const x = (event.clientX - box.left) * scale - panel.origin[0];
+      const y = (event.clientY - box.top) * scale - panel.origin[1];
       const row = Math.floor(y / panel.cell[1]);
       const column = panel.kind === "lines" ? row : Math.floor(x / panel.cell[0]);
       if (panel.kind === "lines") {
