@@ -109,6 +109,9 @@ def page(file: str, body: str, headings: list[tuple[int, str, str]]) -> Page:
     titles = [title for level, _, title in headings if level == 1]
     if len(titles) != 1:
         raise Broken(f"it has {len(titles)} titles, not one")
+    names = [name for _, name, _ in headings]
+    if len(set(names)) < len(names):
+        raise Broken(f"two headings have the name {max(names, key=names.count)!r}")
     named = {name: title for level, name, title in headings if level == 2}
     parts = re.split(r'(?=<h2 id=")', body)
     sections = [Section("", titles[0], plain(parts[0]))]

@@ -108,7 +108,7 @@ def test_a_page_is_accessible_in_both_themes_and_not_wider_than_its_screen(visit
         assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert grave_violations(page, {}) == []
     page.emulate_media(color_scheme="dark")
-    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
     assert grave_violations(page, {"runOnly": ["color-contrast", "link-in-text-block"]}) == []
 
 

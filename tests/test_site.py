@@ -1,0 +1,196 @@
+"""What makes pages and slides of notebooks: texts, formulas, links, and sentences on notebooks that are broken."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+TOOLS = Path(__file__).parents[1] / "tools"
+NOTEBOOKS = sorted((TOOLS.parent / "notebooks").glob("*.ipynb"))
+START = "# 1. Title\n\n**Question.** Why?\n\n**Answer.** Because.\n\nAbout 10 minutes."
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAC0lEQVR4nGNggAIAAAYAAc8dpJwAAAAASUVORK5CYII="
+
+
+def load(name):
+    sys.path.insert(0, str(TOOLS))
+    try:
+        spec = importlib.util.spec_from_file_location(f"make_{name}", TOOLS / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        sys.path.remove(str(TOOLS))
+
+
+@pytest.fixture(scope="module")
+def site():
+    return load("site")
+
+
+@pytest.fixture(scope="module")
+def slides():
+    return load("slides")
+
+
+def code(source, *outputs, count=1, slide="-"):
+    metadata = {"slideshow": {"slide_type": slide}}
+    return new_code_cell(source, id="code", outputs=list(outputs), execution_count=count, metadata=metadata)
+
+
+def text(source, number=1, **told):
+    return new_markdown_cell(source, id=f"text-{number}", metadata={"slideshow": {"slide_type": "slide", **told}})
+
+
+def written(folder, *cells, start=START):
+    path = folder / "01_one.ipynb"
+    nbformat.write(new_notebook(cells=[text(start, 0), *cells]), path)
+    return path
+
+
+def picture():
+    return new_output(
+        "execute_result", {"image/png": PNG, "text/plain": "Figure"}, metadata={"image/png": {"alt": "A <map>."}}
+    )
+
+
+def test_a_page_has_sections_outputs_and_pictures_with_their_texts(site, tmp_path):
+    cells = [
+        text(
+            "## 1.1 First\n\nA *text* with `code`, [a link](02_qkv_by_hand.ipynb#x) and [a file](../x.py).",
+            1,
+        ),
+        code("# NBVAL_IGNORE_OUTPUT\nprint('<b>')", new_output("stream", text="<b>\n")),
+        text("## Second", 2),
+        code("figure", picture()),
+    ]
+    page = site.notebook_page(written(tmp_path, *cells))
+    assert [section.name for section in page.sections] == ["", "1-1-first", "second"]
+    assert (page.question, page.answer, page.minutes) == ("Why?", "Because.", "10")
+    assert 'href="02_qkv_by_hand.html#x"' in page.body
+    assert "a file" in page.body and "x.py" not in page.body
+    assert "<pre>&lt;b&gt;</pre>" in page.body and "NBVAL" not in page.body
+    assert 'alt="A &lt;map&gt;."' in page.body and 'width="2" height="1"' in page.body
+    assert "A text with code, a link and a file." in page.sections[1].text
+
+
+@pytest.mark.parametrize(
+    "cells, start, sentence",
+    [
+        ([code("x", count=None)], START, "cell code was not executed; run `make refresh`"),
+        ([code("x", new_output("error", ename="E", evalue="", traceback=[]))], START, "cell code ended in an error"),
+        ([text(r"$\nonsense{x}$")], START, r"has a command that is not known, \\nonsense"),
+        ([text(r"$\left( x$")], START, "cannot be read"),
+        ([text("## A"), text("## A", 2)], START, "two headings have the name 'a'"),
+        ([text("# Another")], START, "it has 2 titles, not one"),
+        ([code("new_explorer()", picture())], START, "new_explorer is not among the explorers"),
+        ([], "# Title", "does not say the question"),
+    ],
+)
+def test_a_broken_notebook_gets_one_sentence_that_names_it(site, tmp_path, capsys, cells, start, sentence):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "old.html").write_text("old")
+    written(tmp_path, *cells, start=start)
+    assert site.main([str(folder)], tmp_path) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.startswith("The site was not made: 01_one.ipynb: ")
+    assert re.search(sentence, said)
+    assert (folder / "old.html").exists()
+
+
+def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):
+    (tmp_path / "01_one.ipynb").write_text("{ no json")
+    for tool in (site, slides):
+        assert tool.main([str(tmp_path / "made")], tmp_path) == 1
+        assert "01_one.ipynb: it is no valid notebook" in capsys.readouterr().err
+    assert site.main([str(tmp_path / "made")], tmp_path / "nowhere") == 1
+
+
+@pytest.mark.parametrize(
+    "tex, expected",
+    [
+        (r"\sqrt{d_k}", "<msqrt>"),
+        (r"\begin{pmatrix} a & b \\ c & d \end{pmatrix}", "<mtable>"),
+        (r"\cos k", '<mi>cos</mi><mspace width="0.167em"></mspace><mi>k</mi>'),
+        (r"\cos(k)", '<mi>cos</mi><mo stretchy="false">'),
+        (r"\cos\left(k\right)", '<mi>cos</mi><mrow><mo stretchy="true"'),
+        (r"w_{j'}", "<mi>j</mi><mo"),
+        (r"-\infty", "<mi>&#x0221E;</mi>"),
+    ],
+)
+def test_formulas_become_mathml(site, tex, expected):
+    assert expected in site.render.formula(tex, "inline")
+
+
+def test_chinese_words_are_marked_and_formulas_are_left_alone(site):
+    marked = site.render.chinese('<p>a 猫吃鱼 b</p><img alt="猫"><math><mtext>猫</mtext></math>')
+    assert marked == '<p>a <span lang="zh">猫吃鱼</span> b</p><img alt="猫"><math><mtext>猫</mtext></math>'
+
+
+def test_the_colours_of_code_have_enough_contrast(site):
+    from pygments.styles import get_style_by_name
+
+    for name in (site.render.LIGHT, site.render.DARK):
+        style = get_style_by_name(name)
+        for token, told in style:
+            if told["color"] and "Whitespace" not in str(token):
+                assert contrast(told["color"], told["bgcolor"] or style.background_color[1:]) >= 4.5, (name, token)
+
+
+def contrast(*colours):
+    def luminance(colour):
+        shares = [int(colour[i : i + 2], 16) / 255 for i in (0, 2, 4)]
+        linear = [x / 12.92 if x <= 0.03928 else ((x + 0.055) / 1.055) ** 2.4 for x in shares]
+        return sum(weight * x for weight, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    dark, light = sorted(map(luminance, colours))
+    return (light + 0.05) / (dark + 0.05)
+
+
+# Slides
+
+
+def test_slides_begin_at_slides_and_headings_and_keep_what_is_not_shown_as_notes(slides, tmp_path):
+    cells = [
+        text("Hidden.\n\nShown.\n\n## 1.1 First\n\nBelow.", 1, blocks=[1, 2, 3]),
+        text("Told.", 2, slide_type="notes"),
+        code("x = 1", new_output("stream", text="one\n")),
+        text("More.", 3, slide_type="slide"),
+        text("Left out.", 4, slide_type="skip"),
+    ]
+    deck = slides.deck(written(tmp_path, *cells))
+    assert [(slide.title, slide.again) for slide in deck] == [
+        ("1. Title", False),
+        ("1. Title", True),
+        ("1.1 First", False),
+        ("1.1 First", True),
+    ]
+    assert ["Hidden" in "".join(slide.notes) for slide in deck] == [True, False, False, False]
+    assert "Shown" in "".join(deck[1].shown) and "Told" in "".join(deck[2].notes)
+    assert "one" in "".join(deck[2].shown)
+    assert not any("Left out" in "".join((*slide.shown, *slide.notes)) for slide in deck)
+
+
+def test_the_part_of_a_code_cell_can_be_chosen(slides, tmp_path):
+    cell = code("secret", new_output("stream", text="public\n"))
+    cell.metadata["slideshow"]["part"] = "output"
+    (slide,) = slides.deck(written(tmp_path, cell))
+    assert "public" in "".join(slide.shown) and "secret" not in "".join(slide.shown)
+
+
+@pytest.mark.parametrize(
+    "cells, sentence",
+    [
+        ([new_markdown_cell("No word on slides.", id="mute")], "cell mute does not say what it is on the slides"),
+        ([text("One.", blocks=[1])], r"cell text-1 has 1 paragraphs, 0 to 0, not \[1\]"),
+        ([text(f"## {i}", i) for i in range(1, 26)], "it has 26 slides, and at most 25 are allowed"),
+    ],
+)
+def test_a_notebook_that_makes_no_deck_gets_a_sentence(slides, tmp_path, capsys, cells, sentence):
+    written(tmp_path, *cells)
+    assert slides.main([str(tmp_path / "made")], tmp_path) == 1
+    assert re.search(f"The slides were not made: 01_one.ipynb: {sentence}", capsys.readouterr().err)
