@@ -29,6 +29,7 @@ SHOWN = """(box) => {
     return { controls, drawn, frame: Number(view.dataset.frame), caption: text(".caption"), problem: text(".problem") };
 }"""
 RUN_CELL = """(place) => {
+    document.activeElement.blur();
     jupyterapp.shell.currentWidget.content.activeCellIndex = place;
     return jupyterapp.commands.execute("notebook:run-cell");
 }"""
@@ -86,6 +87,8 @@ def fresh(page: Page, name: str) -> Locator:
         view.evaluate("(view) => { view.dataset.old = true; }")
     page.evaluate(RUN_CELL, 1 + list(CASES).index(name))
     box.wait_for()
+    # JupyterLab gives the focus to the cell that was run; whoever focused something before that would lose it.
+    page.wait_for_function("document.activeElement.matches('.jp-Cell.jp-mod-active')")
     wait_until_right(box, name)
     return box
 

@@ -8,7 +8,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Page, TimeoutError, expect
 
-SECONDS_TO_RUN = 120
+SECONDS_TO_RUN = 300
 NOTEBOOK = "jupyterapp.shell.currentWidget"
 # What stands beside each code cell: a number once it has run, a star while it waits.
 PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map((prompt) => prompt.textContent)"
@@ -89,6 +89,10 @@ def restart_kernel(page: Page) -> None:
     """A new kernel, as "Restart Kernel" gives one; the outputs stay."""
     page.evaluate(f"{NOTEBOOK}.sessionContext.session.kernel.restart()")
     wait_until_idle(page)
+
+
+def shut_down(page: Page) -> None:
+    page.evaluate(f"{NOTEBOOK}.sessionContext.shutdown()")
 
 
 def save(page: Page) -> None:

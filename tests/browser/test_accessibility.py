@@ -1,0 +1,85 @@
+"""No serious complaint of axe-core about an explorer, in any theme; colours that can be chosen, none that is needed."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from attn_core.show.figures import palette_colours
+
+from .explorer_page import CASES, SHOWN, fresh
+from .lab_page import set_theme
+
+CELL_COLOURS = """(box) => {
+    const view = box.querySelector(".attention-view");
+    const canvas = view.querySelector("canvas");
+    const { rows, columns, cell, origin } = view.drawn[0];
+    const context = canvas.getContext("2d");
+    const scale = canvas.width / canvas.getBoundingClientRect().width;
+    return Array.from({ length: rows * columns }, (_, i) => {
+        const [x, y] = [i % columns, Math.floor(i / columns)].map((k, axis) => origin[axis] + (k + 0.2) * cell[axis]);
+        return Array.from(context.getImageData(Math.floor(scale * x), Math.floor(scale * y), 1, 1).data.slice(0, 3));
+    });
+}"""
+
+TWO_FRAMES = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+
+
+@pytest.fixture(params=["light", "dark"])
+def system(request, explorers):
+    explorers.emulate_media(color_scheme=request.param)
+    yield request.param
+    explorers.emulate_media(color_scheme="light")
+
+
+@pytest.fixture(params=["light", "dark"])
+def theme(request, explorers):
+    set_theme(explorers, request.param == "dark")
+    yield request.param
+    set_theme(explorers, False)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_axe_finds_nothing_serious_in_an_explorer(explorers, system, theme, name):
+    box = fresh(explorers, name)
+    box.locator("details.numbers summary").click()
+    box.evaluate("(box) => { box.id = 'examined'; }")
+    found = Axe().run(explorers, "#examined").response["violations"]
+    box.evaluate("(box) => { box.removeAttribute('id'); }")
+    serious = [
+        (violation["id"], violation["impact"], node["html"])
+        for violation in found
+        for node in violation["nodes"]
+        if violation["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+
+
+def test_axe_would_find_a_slider_without_a_name(explorers):
+    box = fresh(explorers, "scale_explorer")
+    box.locator(".noUi-handle").evaluate("(handle) => handle.removeAttribute('aria-label')")
+    box.evaluate("(box) => { box.id = 'examined'; }")
+    found = Axe().run(explorers, "#examined").response["violations"]
+    box.evaluate("(box) => { box.removeAttribute('id'); }")
+    assert [(violation["id"], violation["impact"]) for violation in found] == [("aria-input-field-name", "serious")]
+
+
+def test_other_colours_change_the_picture_and_no_number(explorers):
+    box = fresh(explorers, "scale_explorer")
+    colours = box.get_by_label("Colours")
+    assert colours.input_value() == "cividis"  # told apart by colour-blind readers as well
+    values, pictures = box.evaluate(SHOWN)["drawn"][0]["values"], {}
+    for palette in colours.locator("option").all_inner_texts():
+        frame = box.evaluate(SHOWN)["frame"]
+        colours.select_option(palette)
+        if palette != "cividis":
+            explorers.wait_for_function(
+                "([view, frame]) => view.dataset.frame > frame",
+                arg=[box.locator(".attention-view").element_handle(), frame],
+            )
+        pictures[palette] = box.evaluate(CELL_COLOURS)
+        assert box.evaluate(SHOWN)["drawn"][0]["values"] == values
+        known = [list(bytes.fromhex(colour[1:])) for colour in palette_colours(palette)]
+        levels = [known.index(colour) for colour in pictures[palette]]
+        assert all(abs(level - 255 * value) <= 1 for level, value in zip(levels, values, strict=True))
+    assert len(pictures) >= 2
+    assert len({str(picture) for picture in pictures.values()}) == len(pictures)
+    colours.select_option("cividis")

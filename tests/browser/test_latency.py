@@ -1,0 +1,51 @@
+"""How long a new picture takes from the key on a slider to the screen. Only ten times the goal is a failure."""
+
+import json
+import statistics
+from pathlib import Path
+
+from .explorer_page import CASES, control_on_page, fresh, wait_until_right
+
+REPORT = Path(__file__).parents[2] / "build" / "browser-latency.json"
+STEPS = 50
+GOAL = {"median_ms": 40, "p95_ms": 100}
+# From the key to the frame that follows the one in which the view was drawn: by then its pixels are on the screen.
+WATCH = """(box) => {
+    const view = box.querySelector(".attention-view");
+    window.waits = [];
+    let pressed = null;
+    document.addEventListener("keydown", (event) => { pressed = event.timeStamp; }, { capture: true });
+    new MutationObserver(() => {
+        if (pressed === null) return;
+        const start = pressed;
+        pressed = null;
+        requestAnimationFrame(() => window.waits.push(performance.now() - start));
+    }).observe(view, { attributes: true, attributeFilter: ["data-frame"] });
+}"""
+
+
+def test_a_step_of_eight_maps_of_twelve_tokens_is_on_the_screen_at_once(explorers):
+    box, explorer = fresh(explorers, "head_explorer"), CASES["head_explorer"].make()
+    handle = control_on_page(box, explorer, "embed_dim").locator(".noUi-handle")
+    handle.focus()
+    explorers.keyboard.press("Home")
+    shown, _ = wait_until_right(box, "head_explorer", lambda settings: settings["embed_dim"] == 16)
+    assert [(panel["rows"], panel["columns"]) for panel in shown["drawn"]] == 8 * [(12, 12)]
+    box.evaluate(WATCH)
+    for step in range(1, STEPS + 1):
+        explorers.keyboard.press("ArrowRight")
+        explorers.wait_for_function(f"window.waits.length >= {step}")
+        explorers.wait_for_timeout(50)
+    wait_until_right(box, "head_explorer", lambda settings: settings["embed_dim"] == 16 + 8 * STEPS)
+    waits = explorers.evaluate("window.waits")
+    report = {
+        "what": "key press on a slider to pixels, 8 maps of 12 tokens, JupyterLab in Chromium",
+        "steps": len(waits),
+        "median_ms": round(statistics.median(waits), 1),
+        "p95_ms": round(statistics.quantiles(waits, n=20)[-1], 1),
+    }
+    print(json.dumps(report))
+    REPORT.parent.mkdir(exist_ok=True)
+    REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    assert len(waits) == STEPS
+    assert all(report[name] <= 10 * goal for name, goal in GOAL.items()), report

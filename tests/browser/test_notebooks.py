@@ -1,0 +1,69 @@
+"""Every notebook, opened and run in JupyterLab as a reader does, and read again where its kernel has ended."""
+
+import json
+import re
+
+import nbformat
+import pytest
+
+from .conftest import NOTEBOOKS
+from .explorer_page import CASES, CELLS
+from .lab_page import PROMPTS, error_outputs, open_notebook, restart_kernel, run_all, save, shut_down, write_notebook
+
+EXPLORER = re.compile(r"^\w*explorer\(", re.MULTILINE)
+PICTURES = """[...document.querySelectorAll(".jp-OutputArea-output")].map((output) => {
+    const image = output.querySelector("img");
+    return image?.complete ? [image.naturalWidth, image.naturalHeight] : output.textContent.slice(0, 100);
+})"""
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in NOTEBOOKS.glob("*.ipynb")))
+def test_a_notebook_runs_without_an_error_and_without_the_internet(lab, new_page, name):
+    page = new_page()
+    open_notebook(page, lab, name)
+    run_all(page)
+    cells = nbformat.read(lab.folder / name, as_version=4).cells
+    explorers = sum(cell.cell_type == "code" and EXPLORER.search(cell.source) is not None for cell in cells)
+    views = page.locator(".attention-view[data-frame]")
+    if explorers:
+        views.nth(explorers - 1).wait_for()
+    assert views.count() == explorers
+    assert [prompt for prompt in page.evaluate(PROMPTS) if not re.search(r"\d", prompt)] == []
+    assert page.locator(".attention-view .problem:not(:empty)").count() == 0
+    assert error_outputs(page) == []
+    assert page.complaints == []
+    assert page.strayed == []
+    shut_down(page)
+
+
+def test_where_the_kernel_has_ended_a_picture_stands_in_place_of_every_explorer(lab, new_page):
+    write_notebook(lab, "saved.ipynb", CELLS)
+    page = new_page()
+    open_notebook(page, lab, "saved.ipynb")
+    run_all(page)
+    page.locator(".attention-view[data-frame]").nth(len(CASES) - 1).wait_for()
+    save(page)
+    restart_kernel(page)
+    shut_down(page)
+    saved = json.loads((lab.folder / "saved.ipynb").read_text(encoding="utf-8"))
+    saved["metadata"]["from"] = "elsewhere"  # JupyterLab trusts what was run here, and knows it by its contents
+    (lab.folder / "copy.ipynb").write_text(json.dumps(saved), encoding="utf-8")
+    page = new_page()
+    open_notebook(page, lab, "copy.ipynb")
+    page.locator(".jp-RenderedImage img").nth(len(CASES) - 1).wait_for()
+    pictures = page.evaluate(PICTURES)
+    assert len(pictures) == len(CASES)
+    assert all(width > 300 and height > 100 for width, height in pictures), pictures
+    assert page.locator(".attention-view").count() == 0
+    assert page.complaints == page.strayed == []
+    shut_down(page)
+
+
+def test_a_request_to_another_machine_and_an_error_in_the_console_are_noticed(new_page):
+    page = new_page()
+    page.goto("about:blank")
+    page.evaluate("fetch('http://192.0.2.1/picture.png').catch(() => console.error('no picture'))")
+    page.wait_for_function("performance.now() > 0")
+    page.wait_for_timeout(300)
+    assert page.strayed == ["http://192.0.2.1/picture.png"]
+    assert "no picture" in page.complaints
