@@ -20,15 +20,15 @@ export JUPYTERLAB_SETTINGS_DIR := $(CURDIR)/.venv/jupyter/lab/settings
 export JUPYTERLAB_WORKSPACES_DIR := $(CURDIR)/.venv/jupyter/lab/workspaces
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 
-.PHONY: help setup lab test lint refresh experiments bench lock
+.PHONY: help setup lab test test-browser lint refresh experiments bench lock
 
 # No progress bars in outputs that are compared and committed.
-test refresh: export TQDM_DISABLE := 1
+test test-browser refresh: export TQDM_DISABLE := 1
 # The tests run in two processes: with more threads than cores their small layers would wait for one another.
-test refresh: export OMP_NUM_THREADS ?= 1
+test test-browser refresh: export OMP_NUM_THREADS ?= 1
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: .venv/.installed ## install the course into .venv; does nothing when that is done
 	@:
@@ -36,9 +36,13 @@ setup: .venv/.installed ## install the course into .venv; does nothing when that
 lab: .venv/.installed ## set up where needed, then open JupyterLab on the notebooks
 	$(BIN)/python -m jupyterlab notebooks --ServerApp.ip=127.0.0.1 --LanguageServerManager.autodetect=False $(ARGS)
 
-test: .venv/.installed-dev ## run every test and every notebook, comparing outputs
+test: .venv/.installed-dev ## run every test that needs no browser, and every notebook, comparing outputs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \
-	    --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=120 tests $(NOTEBOOKS) $(ARGS)
+	    --nbval-sanitize-with tests/notebooks/nbval.cfg --nbval-cell-timeout=120 --ignore=tests/browser \
+	    tests $(NOTEBOOKS) $(ARGS)
+
+test-browser: .venv/.installed-dev ## read the notebooks and move every slider in Chromium
+	$(BIN)/python -m pytest tests/browser $(ARGS)
 
 lint: .venv/.installed-dev ## check style, format and the direction of imports
 	$(BIN)/ruff check .

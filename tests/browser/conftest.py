@@ -17,20 +17,11 @@ import psutil
 import pytest
 from playwright.sync_api import sync_playwright
 
+from .chromium import NO_BROWSER, find_chromium
 from .explorer_page import CASES, CELLS, NOTEBOOK, output_of, wait_until_right
 from .lab_page import Lab, open_notebook, run_all, watched_page, write_notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "microsoft-edge", "msedge")
-PLACES = (
-    "/Applications/Chromium.app/Contents/MacOS/Chromium",
-    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
-    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
-    r"%ProgramFiles%\Google\Chrome\Application\chrome.exe",
-    r"%ProgramFiles(x86)%\Google\Chrome\Application\chrome.exe",
-    r"%LocalAppData%\Google\Chrome\Application\chrome.exe",
-    r"%ProgramFiles(x86)%\Microsoft\Edge\Application\msedge.exe",
-)
 FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -39,23 +30,12 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
-NO_BROWSER = "There is no Chromium, Chrome or Edge here; install one, or name its program in the variable CHROMIUM."
 # Nothing that asks, and every cell in the page: JupyterLab otherwise leaves out those that are scrolled away.
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
     "notebook-extension/tracker": {"windowingMode": "none"},
 }
 SECONDS_TO_START = 60
-
-
-def find_chromium() -> str | None:
-    """The program of a browser that Playwright can drive: the one that CHROMIUM names, or the first that is found."""
-    named = os.environ.get("CHROMIUM")
-    if named:
-        return named
-    found = [path for path in map(shutil.which, NAMES) if path]
-    found += [path for path in map(os.path.expandvars, PLACES) if Path(path).is_file()]
-    return found[0] if found else None
 
 
 @pytest.fixture(scope="package")

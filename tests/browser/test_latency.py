@@ -24,7 +24,7 @@ WATCH = """(box) => {
 }"""
 
 
-def test_a_step_of_eight_maps_of_twelve_tokens_is_on_the_screen_at_once(explorers):
+def test_a_step_of_eight_maps_of_twelve_tokens_is_on_the_screen_at_once(explorers, capsys):
     box, explorer = fresh(explorers, "head_explorer"), CASES["head_explorer"].make()
     handle = control_on_page(box, explorer, "embed_dim").locator(".noUi-handle")
     handle.focus()
@@ -44,7 +44,8 @@ def test_a_step_of_eight_maps_of_twelve_tokens_is_on_the_screen_at_once(explorer
         "median_ms": round(statistics.median(waits), 1),
         "p95_ms": round(statistics.quantiles(waits, n=20)[-1], 1),
     }
-    print(json.dumps(report))
+    with capsys.disabled():
+        print(f"\n{json.dumps(report)}")
     REPORT.parent.mkdir(exist_ok=True)
     REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     assert len(waits) == STEPS

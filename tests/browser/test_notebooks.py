@@ -1,10 +1,13 @@
 """Every notebook, opened and run in JupyterLab as a reader does, and read again where its kernel has ended."""
 
 import json
+import os
 import re
 
 import nbformat
 import pytest
+
+from attn_core.lab.pretrained import pretrained_problem
 
 from .conftest import NOTEBOOKS
 from .explorer_page import CASES, CELLS
@@ -19,6 +22,8 @@ PICTURES = """[...document.querySelectorAll(".jp-OutputArea-output")].map((outpu
 
 @pytest.mark.parametrize("name", sorted(path.name for path in NOTEBOOKS.glob("*.ipynb")))
 def test_a_notebook_runs_without_an_error_and_without_the_internet(lab, new_page, name):
+    if name.startswith("05") and not os.environ.get("CI") and (problem := pretrained_problem()):
+        pytest.skip(problem)
     page = new_page()
     open_notebook(page, lab, name)
     run_all(page)
