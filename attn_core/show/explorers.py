@@ -176,6 +176,7 @@ def head_explorer() -> Explorer:
         continuous_update=False,
         layout={"width": "min(100%, 640px)"},
     )
+    sentence.add_class("attention-sentence")  # view.css gives it the glyphs that the reader's system may lack
     dimension = widgets.IntSlider(value=64, min=16, max=512, step=8, description="embed_dim")
     heads = widgets.SelectionSlider(options=legal_heads(64), value=8, description="heads")
 

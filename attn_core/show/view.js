@@ -49,6 +49,7 @@ function render({ model, el }) {
   const { colours, numbers, page } = makeTools();
   let panels = []; // what is drawn: the layout with values and places
   let parts = []; // one per panel: {figure, canvas, title, selected: [row, column] or null}
+  let tokens = []; // of the first panel at the last update
   let theme = {}; // of the page, as the colour of its text tells
   let shown = null; // index of the panel that the readout speaks of
 
@@ -326,13 +327,18 @@ function render({ model, el }) {
       if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) part.selected = null;
       draw(panel, part, inUse);
     });
-    // Room once taken is kept, so that the page below does not jump while a slider moves.
+    // Room once taken is kept, so that the page below does not jump while a slider moves; other tokens begin anew.
+    const names = layout[0].row_labels;
+    if (names.some((name, i) => i < tokens.length && name !== tokens[i])) holder.style.minHeight = "0";
+    tokens = names;
     holder.style.minHeight = `${Math.max(parseFloat(holder.style.minHeight) || 0, holder.offsetHeight)}px`;
     if (shown !== null) read(shown);
     if (shown === null) readout.textContent = hint(layout);
     caption.textContent = model.get("caption");
     problem.textContent = model.get("problem");
     root.setAttribute("aria-label", model.get("caption"));
+    // The controls of an explorer show tokens as well.
+    (root.closest(".widget-vbox") || root).style.setProperty("--attention-token-font", family);
     fillTable();
     nameSliders(root);
     root.drawn = panels.map((panel) => ({
@@ -389,7 +395,6 @@ function render({ model, el }) {
   const room = new ResizeObserver(schedule); // bars are as long as the page has room for
   room.observe(holder);
   model.on("change:font", loadFont);
-  root.style.setProperty("--attention-token-font", family);
   loadFont();
   schedule();
 

@@ -115,6 +115,11 @@ def choose(page, colours):
     settled(page)
 
 
+def open_table(page):
+    page.locator("summary").click()
+    page.wait_for_selector(".numbers td")
+
+
 def saved(page, kind):
     """The name and the bytes of the file that a button saves."""
     what = "numbers" if kind == "CSV" else "picture"
@@ -163,7 +168,7 @@ def test_a_closed_view_draws_no_more(shown):
 def test_tokens_are_text_and_never_markup(shown):
     panels = [*weight_panels(WEIGHTS[None], TOKENS, titles=[EVIL]), line_panel(WEIGHTS, EVIL, TOKENS)]
     page = shown(panels, caption=EVIL)
-    page.locator("summary").click()
+    open_table(page)
     page.locator("canvas").first.press("ArrowDown")
     page.evaluate("(text) => view.change('problem', text)", EVIL)
     settled(page)
@@ -173,6 +178,38 @@ def test_tokens_are_text_and_never_markup(shown):
     assert page.complaints == []
 
 
+def test_texts_take_the_glyphs_that_came_with_them_first(shown):
+    page = shown(weight_panels(WEIGHTS[None], TOKENS))
+    open_table(page)
+    for place in (".readout", "figcaption", ".numbers th"):
+        font = page.locator(place).first.evaluate("(node) => getComputedStyle(node).fontFamily")
+        assert re.match(r"attention-tokens-\d+, ", font)
+
+
+def test_room_once_taken_is_kept_until_other_tokens_come(shown):
+    page = shown(weight_panels(np.stack([WEIGHTS] * 9), TOKENS), viewport={"width": 500, "height": 400})
+    holder = page.locator(".panels")
+    tall = holder.bounding_box()["height"]
+    page.evaluate("view.change('panel_layout', view.state.panel_layout.slice(0, 1))")
+    settled(page)
+    assert holder.bounding_box()["height"] == tall
+    page.evaluate("view.change('panel_layout', [{ ...view.state.panel_layout[0], row_labels: ['x', 'y', 'z'] }])")
+    settled(page)
+    assert holder.bounding_box()["height"] < tall / 3
+
+
+def test_keys_on_the_buttons_stay_with_them_and_shortcuts_do_not(shown):
+    page = shown(weight_panels(WEIGHTS[None]))
+    page.evaluate("window.keys = []; document.addEventListener('keydown', (event) => keys.push(event.key))")
+    for name in ("Colours", "Save numbers as CSV"):
+        page.get_by_label(name).press("v")
+    page.locator("summary").press("Enter")
+    assert page.evaluate("keys") == []
+    assert page.locator("details").get_attribute("open") is not None
+    page.get_by_label("Colours").press("Control+s")
+    assert "s" in page.evaluate("keys")
+
+
 # The numbers as a table
 
 
@@ -180,14 +217,14 @@ def test_the_table_is_filled_while_it_is_open_with_the_panel_that_is_selected(sh
     panels = weight_panels(np.stack([WEIGHTS, WEIGHTS[::-1]]), TOKENS)
     page = shown(panels)
     assert page.locator(".numbers td").count() == 0
-    page.locator("summary").click()
+    open_table(page)
     table = page.get_by_role("table", name="head 1")
     assert table.locator("td").all_text_contents() == [f"{value:.4f}" for value in WEIGHTS.flat]
     assert table.locator("thead th").all_text_contents() == ["query / key", *TOKENS]
     assert table.locator("th[scope=row]").all_text_contents() == list(TOKENS)
     page.locator("canvas").nth(1).focus()
     second = page.get_by_role("table", name="head 2")
-    second.wait_for()
+    second.locator("td").last.wait_for()
     assert second.locator("td").first.text_content() == f"{WEIGHTS[2, 0]:.4f}"
     page.locator("summary").click()
     page.wait_for_function("document.querySelectorAll('.numbers td').length === 0")
@@ -195,7 +232,7 @@ def test_the_table_is_filled_while_it_is_open_with_the_panel_that_is_selected(sh
 
 def test_the_table_of_bars_has_their_texts(shown):
     page = shown([bar_panel([1, 3], "parts", ["a", "b"], ["1 byte", "3 bytes"], "bytes")])
-    page.locator("summary").click()
+    open_table(page)
     assert page.get_by_role("table", name="parts").locator("td").all_text_contents() == ["1 byte", "3 bytes"]
 
 
