@@ -87,7 +87,7 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     side = 3.4 if len(panels) == 1 else 2.6
     side += 0.04 * max(0, min(longest, LABELS_AT_MOST) - ANNOTATE_UP_TO)
     # Maps that are all wider than high need less room: beside their cells only that of title and labels.
-    flat = max(p.values.shape[0] * p.stretch[1] / (p.values.shape[1] * p.stretch[0]) for p in panels)
+    flat = max(map(_height_by_width, panels))
     tall = side if flat >= 1 else side * flat + 0.9 * (1 - flat)
     heights = [0.65 + 0.28 * len(p.texts) if p.texts else side for p in panels] if bars else [tall] * rows
     width, height = 8.5 if bars else side * columns + 0.9, sum(heights) + 0.4 * bool(title)
@@ -127,6 +127,13 @@ def save(figure: Figure, path) -> Path:
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def _height_by_width(panel: Panel) -> float:
+    """Of the cells of a map; lines and bars take the room they are given."""
+    rows, columns = panel.values.shape
+    width, height = panel.stretch
+    return rows * height / (columns * width) if panel.kind == "map" else 1.0
 
 
 def _settle(figure: Figure) -> None:
