@@ -77,7 +77,7 @@ def notebook_page(path: Path) -> Page:
                 body.append(part)
                 headings += found
             elif cell.cell_type == "code" and cell.source.strip():
-                body.append(code_cell(cell, path.stem))
+                body.append(code_cell(cell, cells, path))
         start = cells[0].source
         question, answer = (
             first(start, word, rf"\*\*{word}\.\*\* (.+?)(?:\n\n|\Z)") for word in ("Question", "Answer")
@@ -98,11 +98,11 @@ def first(text: str, what: str, pattern: str) -> str:
     return re.sub("</?p>", "", render.markdown(found[1], link)[0]).strip()
 
 
-def code_cell(cell, name: str) -> str:
+def code_cell(cell, cells, path: Path) -> str:
     code = render.code(cell.source)
     if "import attn_core\n" in cell.source:
         code = f"<details><summary>Set-up, the same in every notebook</summary>{code}</details>"
-    return f'<div class="cell">{code}{render.outputs(cell, name)}</div>\n'
+    return f'<div class="cell">{code}{render.outputs(cell, cells, path)}</div>\n'
 
 
 def page(file: str, body: str, headings: list[tuple[int, str, str]]) -> Page:

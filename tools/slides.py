@@ -61,8 +61,9 @@ def decks(paths: list[Path]) -> dict[str, str]:
 def deck(path: Path) -> list[Slide]:
     try:
         slides: list[Slide] = []
-        for cell in render.read(path).cells:
-            add(cell, slides, path.stem)
+        cells = render.read(path).cells
+        for cell in cells:
+            add(cell, slides, cells, path)
         if len(slides) > SLIDES_AT_MOST:
             raise Broken(f"it has {len(slides)} slides, and at most {SLIDES_AT_MOST} are allowed")
         return slides
@@ -70,7 +71,7 @@ def deck(path: Path) -> list[Slide]:
         raise Broken(f"{path.name}: {error}") from None
 
 
-def add(cell, slides: list[Slide], name: str) -> None:
+def add(cell, slides: list[Slide], cells, path: Path) -> None:
     """Put a cell on the slides."""
     told = cell.metadata.get("slideshow", {})
     kind = told.get("slide_type")
@@ -82,7 +83,7 @@ def add(cell, slides: list[Slide], name: str) -> None:
     if kind == "skip" or cell.cell_type == "raw" or not cell.source.strip():
         return
     begins = kind == "slide"
-    for heading, shown, part in parts(cell, told, name):
+    for heading, shown, part in parts(cell, told, cells, path):
         if not slides and not heading:
             raise Broken(f"cell {cell.id} stands before the title of the slides")
         if kind == "notes" or not shown:
@@ -94,14 +95,14 @@ def add(cell, slides: list[Slide], name: str) -> None:
         slides[-1].shown.append("" if heading else part)
 
 
-def parts(cell, told, name: str):
+def parts(cell, told, cells, path: Path):
     """What a cell consists of: the HTML of its heading where it is one, whether it is shown, and its HTML."""
     if cell.cell_type == "code":
         part = told.get("part")
         if part != "output":
             yield "", True, render.code(cell.source)
         if part != "code":
-            yield "", True, f'<div class="cell">{render.outputs(cell, name)}</div>'
+            yield "", True, f'<div class="cell">{render.outputs(cell, cells, path)}</div>'
         return
     blocks = re.split(r"\n\s*\n", cell.source.strip())
     chosen = told.get("blocks", range(len(blocks)))

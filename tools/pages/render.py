@@ -3,7 +3,9 @@
 The pages of `make site` and the slides of `make slides` are made of these.
 """
 
+import contextlib
 import html
+import io
 import re
 import shutil
 import struct
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import jinja2
 import nbformat
+from IPython.core.inputtransformer2 import TransformerManager
 from ipython_pygments_lexers import IPython3Lexer
 from latex2mathml.converter import convert
 from nbconvert.filters import strip_ansi
@@ -20,7 +23,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 
-from attn_core.show import AttentionView, static
+from attn_core.show import AttentionView, Explorer, static
 from attn_core.show.figures import font_for
 
 HERE = Path(__file__).parent
@@ -31,6 +34,21 @@ SECURITY = (
     "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src data:; base-uri 'none'; form-action 'none'"
 )
+# What an explorer whose values the notebook computes offers here instead of a field for any sentence.
+OFFERED = {
+    "trained_explorer": {
+        "sentence": [
+            "The cat did not cross the street because it was tired.",
+            "The cat did not cross the street because it was wide.",
+            "The cat did not cross the street because it was afraid.",
+            "The cat did not cross the street because it was long.",
+            "The cat did not cross the street because it was closed.",
+            "The keys to the old cabinet are lost.",
+            "The dog that chased the other dog was tired.",
+            "A red hat, an old coat and no shoes.",
+        ]
+    }
+}
 LIGHT, DARK = "default", "github-dark"  # Pygments styles whose every colour has a contrast of at least 4.5
 
 
@@ -129,27 +147,21 @@ def read(path: Path):
     return notebook
 
 
-def explorer_of(cell) -> str:
-    """The name of the explorer that a code cell shows, or nothing."""
-    called = re.search(r"^(\w+_explorer)\(.*\)\s*\Z", cell.source, re.MULTILINE)
-    return called[1] if cell.cell_type == "code" and called else ""
+def outputs(cell, cells, path: Path) -> str:
+    """The outputs of one of the code cells of the notebook at a path."""
+    call = re.search(r"^(\w+_explorer)\((.*)\)\s*\Z", cell.source, re.MULTILINE)
+    return chinese("".join(_output(output, call, cell, cells, path) for output in cell.outputs))
 
 
-def outputs(cell, name: str) -> str:
-    """The outputs of a code cell. name: of the notebook, for the names of saved pictures."""
-    explorer = explorer_of(cell)
-    return chinese("".join(_output(output, f"{name}-{cell.id}", explorer) for output in cell.outputs))
-
-
-def _output(output, name: str, explorer: str) -> str:
+def _output(output, call, cell, cells, path: Path) -> str:
     if output.output_type == "stream":
         return f"<pre>{html.escape(output.text.rstrip())}</pre>"
     if output.output_type == "error":
         return f"<pre>{html.escape(strip_ansi(output.ename + ': ' + output.evalue))}</pre>"
     data = output.data
     if "image/png" in data:
-        picture = _picture(data["image/png"], output.metadata["image/png"]["alt"], name)
-        return explorer_html(explorer, picture) if explorer else picture
+        picture = _picture(data["image/png"], output.metadata["image/png"]["alt"], f"{path.stem}-{cell.id}")
+        return _explorer(call[1], block(call, cells, path), picture) if call else picture
     if "text/html" in data:
         return f'<div class="scroll">{data["text/html"]}</div>'
     return f"<pre>{html.escape(data['text/plain'])}</pre>"
@@ -164,18 +176,44 @@ def _picture(png: str, alt: str, name: str) -> str:
     )
 
 
-@cache
-def block(explorer: str) -> str:
-    if explorer not in static.BLOCKS:
-        raise Broken(f"{explorer} is not among the explorers that run without a kernel: {', '.join(static.BLOCKS)}")
-    return static.BLOCKS[explorer]()
+blocks: dict[str, str] = {}
+live: dict[str, Explorer] = {}
 
 
-def explorer_html(explorer: str, picture: str) -> str:
+def block(call: re.Match, cells, path: Path) -> str:
+    """The block of the explorer that a cell calls: name and arguments."""
+    name, arguments = call.groups()
+    if name not in blocks:
+        if arguments:
+            live[name] = live_explorer(call[0], cells, path)
+            blocks[name] = static.stored(live[name], OFFERED.get(name))
+        elif name in static.BLOCKS:
+            blocks[name] = static.BLOCKS[name]()
+        else:
+            raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(static.BLOCKS)}")
+    return blocks[name]
+
+
+def live_explorer(call: str, cells, path: Path) -> Explorer:
+    """What a call in a notebook makes, after the cells with the tag "explorer", which hold what it needs."""
+    needed = [cell for cell in cells if "explorer" in cell.metadata.get("tags", [])]
+    names: dict = {}
+    try:
+        with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
+            for cell in needed:
+                # The set-up cell has lines for Colab that are no Python; they are not reached here.
+                exec(compile(TransformerManager().transform_cell(cell.source), cell.id, "exec"), names)
+            return eval(call, names)
+    except Exception as error:
+        hint = "" if needed else '; the cells that hold what it needs must have the tag "explorer"'
+        raise Broken(f"{call} cannot be called ({type(error).__name__}: {error}){hint}") from None
+
+
+def _explorer(name: str, block: str, picture: str) -> str:
     """An explorer that runs by itself; on paper and where it cannot run, its picture stands there."""
     return (
-        f'<div class="explorer" data-explorer="{explorer}"></div>'
-        f'<script type="text/plain" id="{explorer}">{block(explorer)}</script>'
+        f'<div class="explorer" data-explorer="{name}"></div>'
+        f'<script type="text/plain" id="{name}">{block}</script>'
         f'<div class="instead">{picture}</div>'
     )
 
