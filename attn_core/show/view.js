@@ -74,7 +74,7 @@ function render({ model, el }) {
     }
     const numbers = element("details", "numbers", root);
     element("summary", "", numbers).textContent = "Numbers as a table";
-    const page = element("div", "page", numbers);
+    const page = element("div", "sheet", numbers);
     page.tabIndex = 0; // wide tables scroll, by keyboard as well
     page.setAttribute("role", "region");
     numbers.addEventListener("toggle", fillTable);
