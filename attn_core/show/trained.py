@@ -85,6 +85,8 @@ def trained_explorer(
         "layer": widgets.IntSlider(value=layer, min=1, max=layers, description="layer"),
         "head": widgets.IntSlider(value=head, min=1, max=heads, description="head"),
         "picture": widgets.SelectionSlider(options=PICTURES, value="map", description="picture"),
-        "sentence": widgets.Text(value=sentence, description="sentence", continuous_update=False),
+        "sentence": widgets.Text(
+            value=sentence, description="sentence", continuous_update=False, layout={"width": "min(100%, 640px)"}
+        ),
     }
     return Explorer("a trained model", controls, functools.partial(trained_head_steps, read=read, scores=scores))
