@@ -20,12 +20,12 @@ export JUPYTERLAB_SETTINGS_DIR := $(CURDIR)/.venv/jupyter/lab/settings
 export JUPYTERLAB_WORKSPACES_DIR := $(CURDIR)/.venv/jupyter/lab/workspaces
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 
-.PHONY: help setup lab test test-browser lint refresh experiments bench lock
+.PHONY: help setup lab test test-browser lint refresh site slides pdf experiments bench lock
 
 # No progress bars in outputs that are compared and committed.
 test test-browser refresh: export TQDM_DISABLE := 1
 # The tests run in two processes: with more threads than cores their small layers would wait for one another.
-test test-browser refresh: export OMP_NUM_THREADS ?= 1
+test test-browser refresh site slides: export OMP_NUM_THREADS ?= 1
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +51,16 @@ lint: .venv/.installed-dev ## check style, format and the direction of imports
 
 refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them: NB=03
 	$(BIN)/python tools/refresh.py $(NB)
+
+site: .venv/.installed-dev ## make build/site: pages of the notebooks that need no server, no kernel and no network
+	$(BIN)/python tools/site.py
+
+slides: .venv/.installed-dev ## make build/slides: the notebooks as slides, explorers alive
+	$(BIN)/python tools/slides.py
+
+pdf: site ## print the pages of build/site into build/pdf with Chromium or Chrome
+	@browser=$$($(BIN)/python tests/browser/chromium.py) || { echo "$$browser" >&2; exit 1; }; \
+	    $(BIN)/python tools/pdf.py "$$browser"
 
 experiments: .venv/.installed ## run every experiment again and write notebooks/results (hours); ARGS=--quick (minutes)
 	$(BIN)/python -m attn_core.lab --all $(ARGS)

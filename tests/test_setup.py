@@ -23,7 +23,8 @@ READER, DEV = "requirements.lock", "requirements-dev.lock"
 NAMES_TORCH = ("README.md", "Makefile", "environment.yml", ".github/workflows/ci.yml")
 NAMES_MODEL = ("README.md", "Makefile", ".github/workflows/ci.yml", "attn_core/lab/pretrained.py")
 FILES = ("pyproject.toml", READER, DEV, "CITATION.cff", ".ci/run", *NAMES_TORCH, "attn_core/lab/pretrained.py")
-TARGETS = {"help", "setup", "lab", "test", "test-browser", "lint", "refresh", "experiments", "bench", "lock"}
+TARGETS = {"help", "setup", "lab", "test", "test-browser", "lint", "refresh", "site", "slides", "pdf", "experiments"}
+TARGETS |= {"bench", "lock"}
 
 # Each of the functions below reads the files under a root and returns what is wrong, one sentence each.
 
