@@ -7,6 +7,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 TOOLS = Path(__file__).parents[1] / "tools"
@@ -149,6 +150,25 @@ def contrast(*colours):
 
     dark, light = sorted(map(luminance, colours))
     return (light + 0.05) / (dark + 0.05)
+
+
+def test_nothing_to_print_and_no_browser_get_a_sentence(tmp_path, capsys):
+    pdf = load("pdf")
+    assert pdf.main(["chromium", str(tmp_path), str(tmp_path / "pdf")]) == 1
+    assert "run make site first" in capsys.readouterr().err
+    (tmp_path / "01_one.html").write_text("")
+    assert pdf.main([str(tmp_path / "no browser"), str(tmp_path), str(tmp_path / "pdf")]) == 1
+    assert "no browser could not print: " in capsys.readouterr().err
+
+
+def test_the_workflow_publishes_with_no_more_rights_than_that_takes():
+    text = (TOOLS.parent / ".github" / "workflows" / "site.yml").read_text(encoding="utf-8")
+    workflow = yaml.safe_load(text)
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "permissions" not in workflow["jobs"]["build"]
+    assert workflow["jobs"]["publish"]["permissions"] == {"pages": "write", "id-token": "write"}
+    assert workflow[True] == {"push": {"branches": ["main"]}}  # "on" is a truth value in YAML
+    assert "://" not in text and set(re.findall(r"uses: (\S+?)/", text)) == {"actions"}
 
 
 # Slides

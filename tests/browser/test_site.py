@@ -6,18 +6,23 @@ import itertools
 import json
 import random
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from fontTools.ttLib import TTFont
 
 from attn_core import show
 from attn_core.show import static
 from attn_core.show.explorers import HEAD_COUNTS, MASKS, head_steps, qkv_steps
 
+from .chromium import find_chromium
 from .explorer_page import difference
-from .made_pages import INSIDE, NOTEBOOKS, place_of, shown, tool, write
+from .made_pages import INSIDE, NOTEBOOKS, TOOLS, place_of, shown, tool, write
 
 PAGES = ["index.html", "claims.html", *(f"{path.stem}.html" for path in NOTEBOOKS)]
 AT = {
@@ -378,6 +383,20 @@ def test_on_paper_pictures_stand_in_the_place_of_explorers(visit):
     assert page.locator(".explorer").first.is_hidden() and page.locator(".instead").first.is_visible()
     assert page.locator("header").is_hidden()
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+    colours = "[...new Set([...document.querySelectorAll('pre.code span')].map((n) => getComputedStyle(n).color))]"
+    dark = set(page.evaluate(colours))
+    page.emulate_media(media="print", color_scheme="light")
+    assert dark == set(page.evaluate(colours))  # the paper is as white
+
+
+def test_the_pages_can_be_printed(browser, folder, tmp_path):
+    shutil.copytree(folder / "assets", tmp_path / "site" / "assets")
+    shutil.copy(folder / "02_qkv_by_hand.html", tmp_path / "site")
+    command = [sys.executable, TOOLS / "pdf.py", find_chromium(), tmp_path / "site", tmp_path / "pdf"]
+    printed = subprocess.run(command, capture_output=True, text=True)
+    assert (printed.returncode, printed.stderr) == (0, "")
+    pdf = (tmp_path / "pdf" / "02_qkv_by_hand.pdf").read_bytes()
+    assert pdf.startswith(b"%PDF") and pdf.count(b"/Type /Page\n") + pdf.count(b"/Type /Page ") >= 5
 
 
 def test_an_old_browser_gets_a_sentence_and_the_picture(new_page, folder):
@@ -390,10 +409,6 @@ def test_an_old_browser_gets_a_sentence_and_the_picture(new_page, folder):
 
 
 def test_formulas_have_every_character_in_the_font_that_comes_along(files):
-    from fontTools.ttLib import TTFont
-
-    from .made_pages import TOOLS
-
     known = TTFont(TOOLS / "pages" / "vendor" / "stix-two-math.woff").getBestCmap()
     for name in PAGES:
         for formula in re.findall(r"<math.*?</math>", files[name], flags=re.DOTALL):

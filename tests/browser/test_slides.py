@@ -137,7 +137,7 @@ def test_the_notes_open_in_a_window_of_their_own_and_follow_the_slides(open_deck
     assert "2. Q, K, V by hand" in notes.locator("h1").inner_text()
     assert "You need Python and matrix products" in notes.locator("body").inner_text()
     page.keyboard.press("ArrowRight")
-    notes.get_by_text("2.1 Three roles for one token").wait_for()
+    notes.get_by_role("heading", name="2.1 Three roles for one token").wait_for()
     assert "You need Python" not in notes.locator("body").inner_text()
 
 

@@ -227,9 +227,10 @@ def template(name: str) -> jinja2.Template:
 def style(*names: str) -> str:
     """The view's style, the colours of code and the named files of this folder as one style sheet."""
     sheets = [str(AttentionView._css)]
-    for selector, name in ((":root", LIGHT), ('[data-theme="dark"]', DARK)):
-        formatter = HtmlFormatter(style=name)
-        sheets += [f"{selector} .code {rule}" for rule in formatter.get_token_style_defs("")]
+    light, dark = (HtmlFormatter(style=name).get_token_style_defs("") for name in (LIGHT, DARK))
+    sheets += [f".code {rule}" for rule in light]
+    # Paper is white.
+    sheets += ["@media screen {", *(f'[data-theme="dark"] .code {rule}' for rule in dark), "}"]
     sheets += [(HERE / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(sheets)
 
