@@ -63,6 +63,7 @@ def site(paths: list[Path]) -> dict[str, str]:
         "assets/theme.js": (render.HERE / "theme.js").read_text(encoding="utf-8"),
         "assets/page.js": (render.HERE / "page.js").read_text(encoding="utf-8"),
         "assets/explorers.js": static.script(),
+        "assets/chinese.js": static.chinese_font(),
         "assets/index.js": search_index((*pages, claims)),
     }
 

@@ -55,7 +55,8 @@ def decks(paths: list[Path]) -> dict[str, str]:
     copied = ("vendor/reveal.js", "vendor/reveal.css", "theme.js", "slides.js")
     scripts = {f"assets/{Path(name).name}": (render.HERE / name).read_text(encoding="utf-8") for name in copied}
     style = render.fonts("".join(shown.values())) + render.style("common.css", "explorers.css", "slides.css")
-    return shown | scripts | {"assets/slides.css": style, "assets/explorers.js": static.script()}
+    scripts |= {"assets/explorers.js": static.script(), "assets/chinese.js": static.chinese_font()}
+    return shown | scripts | {"assets/slides.css": style}
 
 
 def deck(path: Path) -> list[Slide]:

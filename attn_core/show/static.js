@@ -1,13 +1,16 @@
 // Runs an explorer on a page without a kernel. Its controls choose among frames that Python computed when the page was
-// made; where there are too many states for that, a function below computes the frame, with the same steps as Python.
+// made; where there are too many states for that, a function of steps.js computes the frame.
 
 const TOO_OLD = "This browser cannot unpack the explorer. A newer one can; the picture shows one of its settings.";
 
 // Every explorer of the page: a place that names a script whose text is its block.
-export function startAll({ view, untrained }) {
-  const computed = { qkv: qkvSteps, heads: (...given) => headSteps(untrained, ...given) };
+export function startAll({ view, untrained, steps }) {
+  const computed = { qkv: steps.qkvSteps, heads: (...given) => steps.headSteps(untrained, ...given) };
   for (const place of document.querySelectorAll("[data-explorer]")) {
-    start(place, document.getElementById(place.dataset.explorer).textContent, view, computed);
+    start(place, document.getElementById(place.dataset.explorer).textContent, view, computed).catch((error) => {
+      place.dataset.state = "failed"; // then the picture is shown
+      throw error;
+    });
   }
 }
 
@@ -92,7 +95,7 @@ export function fitted(before, moved, to, legal, staysFull) {
   return places;
 }
 
-function run(place, { name, controls, listed, rows, stays_full: staysFull, traits, problem }, source, font, view) {
+function run(place, { name, controls, listed, rows, stays_full: staysFull, traits, problem, glyphs }, source, font, view) {
   const legal = legality(rows, listed.length); // of the listed controls; the others are free
   const chosen = controls.map((control) => control.start); // places among the offered values; of a field its text
   const model = standIn({ ...traits, font, problem: "" });
@@ -116,11 +119,23 @@ function run(place, { name, controls, listed, rows, stays_full: staysFull, trait
       if (at < 0) chosen[k] = to;
       else fitted(listedPlaces(), at, to, legal, staysFull).forEach((place, i) => (chosen[listed[i]] = place));
       show();
+      const lacking = control.kind === "text" && [...to].some((letter) => letter >= "\u2e80" && !glyphs.includes(letter));
+      if (lacking) moreGlyphs().then((bytes) => model.change({ font: bytes }));
     };
     return makeField[control.kind]({ place, id: `${place.dataset.explorer}-${control.argument}`, control, offers, get: () => chosen[k], move });
   });
   show();
   view.render({ model, el: add("div", place) });
+}
+
+// A font with the common Chinese characters, for systems that have none: loaded when somebody types one.
+let typed;
+function moreGlyphs() {
+  typed ??= new Promise((resolve, reject) => {
+    const script = add("script", document.head, { src: "assets/chinese.js", onerror: reject });
+    script.onload = () => resolve(unpacked(chineseFont).then((buffer) => new DataView(buffer)));
+  });
+  return typed;
 }
 
 // What the view asks of its model in a notebook.
@@ -184,59 +199,3 @@ const makeField = {
     return { refresh: () => {} };
   },
 };
-
-// Functions that compute a frame: from the settings, pieces that Python made and a row, to panels and a caption.
-
-export function qkvSteps({ a1_1, a1_2, a2_1, a2_2, mask }, { matrices, layout, caption }) {
-  const a = [[a1_1, a1_2], [a2_1, a2_2]];
-  const [q, k, v] = matrices.map((matrix) => product(a, matrix));
-  const scores = product(q, transposed(k)).map((row) => row.map((score) => score / Math.sqrt(2)));
-  if (mask === "causal") scores[0][1] = -Infinity;
-  const weights = scores.map(softmax);
-  const output = product(weights, v);
-  const matrix = [a, q, k, v, scores, weights, output];
-  const numbers = [...weights[0], ...output[0]].map(fourDecimals);
-  return {
-    panels: layout.map((panel, i) => ({ ...panel, ...limits(panel, matrix[i]), matrix: matrix[i] })),
-    caption: caption.replace(/\{(\d)\}/g, (_, i) => numbers[i]),
-  };
-}
-
-// A map per head of an untrained layer: untrained.js computes them. The row holds a caption for each number of tokens.
-export function headSteps(untrained, { sentence, embed_dim, num_heads }, { panels, splits }, [captions]) {
-  const tokens = untrained.splitTokens(sentence);
-  const { weights, length } = untrained.headMaps(tokens, embed_dim, num_heads);
-  const labelled = { rows: length, columns: length, row_labels: tokens, column_labels: tokens };
-  const split = splits[sentence.includes(tokens.join("")) ? "characters" : "spaces"];
-  return {
-    panels: panels.slice(0, num_heads).map((panel, head) => {
-      const matrix = tokens.map((_, i) => weights.subarray((head * length + i) * length, (head * length + i + 1) * length));
-      return { ...panel, ...labelled, matrix: matrix.map((row) => [...row]) };
-    }),
-    caption: captions[length - 1].replace("{split}", split),
-  };
-}
-
-const transposed = (a) => a[0].map((_, j) => a.map((row) => row[j]));
-
-function product(a, b) {
-  return a.map((row) => transposed(b).map((column) => row.reduce((sum, x, i) => sum + x * column[i], 0)));
-}
-
-function softmax(scores) {
-  const top = Math.max(...scores);
-  const powers = scores.map((score) => Math.exp(score - top));
-  const sum = powers.reduce((x, y) => x + y);
-  return powers.map((power) => power / sum);
-}
-
-function fourDecimals(x) {
-  return x.toFixed(4).replace("-0.0000", "0.0000");
-}
-
-// Panel.limits, for what is computed here.
-function limits({ unit }, matrix) {
-  if (unit === "weight") return { low: 0, high: 1 };
-  const top = Math.max(...matrix.flat().filter(Number.isFinite).map(Math.abs)) || 1;
-  return { low: -top, high: top };
-}

@@ -1,7 +1,7 @@
 """Explorers for pages without a kernel: all that a browser needs to run one, in one block of text.
 
 Most explorers store what their function computes for every legal choice among the values on offer; static.js chooses.
-Where there are too many states, static.js computes them from pieces that are made here.
+Where there are too many states, steps.js computes them.
 """
 
 import base64
@@ -9,15 +9,13 @@ import gzip
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import ipywidgets as widgets
 
-from attn_core.show import costs, explorers, positions
 from attn_core.show.explorers import PROBLEM, Explorer
 from attn_core.show.figures import font_for
-from attn_core.show.untrained import MOST_TOKENS
 from attn_core.show.view import AttentionView, packed
 
 HERE = Path(__file__).parent
@@ -32,12 +30,12 @@ class Numbered(dict):
 
 
 def script() -> str:
-    """view.js and static.js as one script that starts every explorer of its page.
+    """view.js, static.js and what they need as one script that starts every explorer of its page.
 
     A page that is opened from a file cannot load modules. So each becomes a function, its exports what it returns.
     """
     parts = []
-    modules = {name: (HERE / f"{name}.js").read_text(encoding="utf-8") for name in ("untrained", "static")}
+    modules = {name: (HERE / f"{name}.js").read_text(encoding="utf-8") for name in ("untrained", "steps", "static")}
     modules = {"view": str(AttentionView._esm)} | modules
     for module, source in modules.items():
         names = re.findall(r"^export (?:async )?(?:function|const) (\w+)", source, re.MULTILINE)
@@ -46,6 +44,13 @@ def script() -> str:
         returned = f"return {{ {', '.join(names)} }};\n" if names else ""
         parts.append(f"const {module} = (() => {{\n{source}{returned}}})();\n")
     return "".join(parts) + f"const attention = {{ {', '.join(modules)} }};\nattention.static.startAll(attention);\n"
+
+
+def chinese_font() -> str:
+    """A script with a font of the 3755 most common Chinese characters, level 1 of GB 2312, for typed sentences."""
+    rows, cells = range(0xB0, 0xD8), range(0xA1, 0xFF)
+    characters = "".join(bytes([row, cell]).decode("gb2312", "ignore") for row in rows for cell in cells)
+    return f'const chineseFont = "{_packed(font_for(characters))}";\n'
 
 
 def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, stays_full: Sequence[str] = ()) -> str:
@@ -104,9 +109,9 @@ def computed(
     listed: Sequence[str] = (),
     offered: Mapping[str, Sequence] | None = None,
 ) -> str:
-    """An explorer as a block of text for static.js, which computes each frame.
+    """An explorer as a block of text for static.js, with a function of steps.js that computes each frame.
 
-    function: its name there. pieces: what else it gets, made here so that no text stands in two places.
+    function: its name in static.js. pieces: what else it gets, made here so that no text stands in two places.
     rows: what is legal among the listed controls, as places among their values; then what else the function gets.
     offered: as in `stored`.
     """
@@ -153,63 +158,13 @@ def _block(explorer: Explorer, controls: list[dict], header: dict, values: bytes
         "controls": controls,
         "traits": {name: getattr(view, name) for name in kept},
     }
+    letters = set(json.dumps(header, ensure_ascii=False))
+    header["glyphs"] = "".join(sorted(letter for letter in letters if letter >= "\u2e80"))
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
     parts = text.encode(), font_for(text)
-    lengths = b"".join(len(part).to_bytes(4, "little") for part in parts)
-    # No time in it: the same explorer gives the same bytes.
-    return base64.b64encode(gzip.compress(lengths + b"".join(parts) + values, mtime=0)).decode()
+    return _packed(b"".join(len(part).to_bytes(4, "little") for part in parts) + b"".join(parts) + values)
 
 
-def qkv_pieces() -> dict:
-    """What qkvSteps of static.js gets: the matrices, the panels without values, the caption without numbers."""
-    panels, caption = explorers.qkv_steps(1.0, 1.0, 1.0, 0.0)
-    number = itertools.count()
-    return {
-        "matrices": (explorers.W_Q, explorers.W_K, explorers.W_V),
-        "layout": packed(panels)[0],
-        "caption": re.sub(r"-?\d+\.\d{4}", lambda _: f"{{{next(number)}}}", caption),
-    }
-
-
-def head_pieces() -> dict:
-    """What headSteps of static.js gets: the panels of the most heads without values, words on how a text is split."""
-    most = explorers.HEAD_COUNTS[-1]
-    return {"panels": packed(explorers.head_steps(most, most, "a")[0])[0], "splits": explorers.SPLITS}
-
-
-def _heads() -> str:
-    explorer = explorers.head_explorer()
-    width = explorer.controls["embed_dim"]
-    rows = [
-        [
-            place,
-            explorers.HEAD_COUNTS.index(heads),
-            [explorers.head_caption(size, heads, tokens, "{split}") for tokens in range(1, MOST_TOKENS + 1)],
-        ]
-        for place, size in enumerate(range(width.min, width.max + 1, width.step))
-        for heads in explorers.legal_heads(size)
-    ]
-    offered = {"num_heads": explorers.HEAD_COUNTS}
-    return computed(explorer, "heads", head_pieces(), rows, ("embed_dim", "num_heads"), offered)
-
-
-def _positions() -> str:
-    # Thinned: all widths and lengths would take megabytes.
-    offered = {"d_model": (8, 16, 24, 32, 64, 128), "length": (12, 24, 48, 64), "pair": range(64)}
-    return stored(positions.position_explorer(), offered)
-
-
-def _costs() -> str:
-    heads = [(f"{count:,}", count) for count in costs.HEAD_COUNTS]
-    # As many kv heads as heads stay so.
-    return stored(costs.cost_explorer(), {"num_heads": heads, "num_kv_heads": heads}, stays_full=("num_kv_heads",))
-
-
-# By the name of the function that a notebook calls.
-BLOCKS: dict[str, Callable[[], str]] = {
-    "scale_explorer": lambda: stored(explorers.scale_explorer()),
-    "qkv_explorer": lambda: computed(explorers.qkv_explorer(), "qkv", qkv_pieces()),
-    "head_explorer": _heads,
-    "position_explorer": _positions,
-    "cost_explorer": _costs,
-}
+def _packed(data: bytes) -> str:
+    """Text that static.js unpacks. No time in it: the same data give the same text."""
+    return base64.b64encode(gzip.compress(data, mtime=0)).decode()

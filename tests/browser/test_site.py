@@ -17,7 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 from fontTools.ttLib import TTFont
 
 from attn_core import show
-from attn_core.show import static
+from attn_core.show import offline
 from attn_core.show.explorers import HEAD_COUNTS, MASKS, head_steps, qkv_steps
 
 from .chromium import find_chromium
@@ -193,7 +193,7 @@ def test_other_controls_follow_as_they_do_with_a_kernel(visit, name):
 def test_the_steps_in_javascript_are_those_of_python(visit):
     """Every title, label, caption and value, over a grid of inputs with and without the mask."""
     page = visit(AT["qkv_explorer"])
-    pieces = static.qkv_pieces()
+    pieces = offline.qkv_pieces()
     entries = [-3.0, -0.25, 0.0, 1.75]
     grid = [
         dict(zip(("a1_1", "a1_2", "a2_1", "a2_2"), four, strict=True), mask=mask)
@@ -202,7 +202,7 @@ def test_the_steps_in_javascript_are_those_of_python(visit):
     ]
     computed = page.evaluate(
         "([grid, pieces]) => grid.map((settings) => {"
-        "  const { panels, caption } = attention.static.qkvSteps(settings, pieces);"
+        "  const { panels, caption } = attention.steps.qkvSteps(settings, pieces);"
         "  const drawn = panels.map((p) => ({"
         "    ...p, rowLabels: p.row_labels, columnLabels: p.column_labels, values: p.matrix.flat() }));"
         "  return { drawn, caption, problem: '' };"
@@ -250,6 +250,44 @@ def test_too_long_a_sentence_gets_the_sentence_that_python_has_and_the_picture_s
         assert now["drawn"] == before["drawn"]
     place.get_by_label("sentence").fill("a b")
     right(place, "head_explorer")
+
+
+def test_chinese_characters_that_nobody_foresaw_have_their_glyphs_also_without_a_chinese_font(visit):
+    page = visit(AT["head_explorer"])
+    place = place_of(page, "head_explorer")
+    field, drawings = place.get_by_label("sentence"), set()
+    with page.expect_response("**/assets/chinese.js"):
+        field.fill("爱")
+    place.evaluate("document.fonts.ready")
+    for character in "爱恨":
+        field.fill(character)
+        right(place, "head_explorer")
+        drawings.add(place.locator("canvas").first.evaluate("(canvas) => canvas.toDataURL()"))
+    assert len(drawings) == 2  # boxes in place of characters would look the same
+
+
+@pytest.mark.parametrize("name", ["01_from_rnn_to_attention.html", "04_positional_encoding.html"])
+def test_chinese_words_are_drawn_with_the_font_that_comes_along(visit, name):
+    page = visit(name)
+    page.evaluate("document.fonts.ready")
+    tools = page.context.new_cdp_session(page)
+    tools.send("DOM.enable")
+    tools.send("CSS.enable")
+    root = tools.send("DOM.getDocument")["root"]["nodeId"]
+    words = tools.send("DOM.querySelectorAll", {"nodeId": root, "selector": "main [lang=zh]"})["nodeIds"]
+    assert len(words) > 20
+    for word in words:
+        fonts = tools.send("CSS.getPlatformFontsForNode", {"nodeId": word})["fonts"]
+        assert all(font["isCustomFont"] for font in fonts), fonts
+
+
+@pytest.mark.parametrize("name", AT)
+def test_the_numbers_can_be_read_as_a_table(visit, name):
+    place = place_of(visit(AT[name]), name)
+    place.get_by_text("Numbers as a table").click()
+    panel = shown(place)["drawn"][0]
+    assert place.locator("table caption").inner_text() == panel["title"]
+    assert place.locator("tbody td").count() == panel["rows"] * panel["columns"]
 
 
 def test_heads_of_many_layers_and_sentences_are_those_of_python(visit):

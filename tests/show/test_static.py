@@ -9,7 +9,7 @@ import ipywidgets as widgets
 import numpy as np
 import pytest
 
-from attn_core.show import Explorer, matrix_panel, position_explorer, scale_explorer, static
+from attn_core.show import Explorer, matrix_panel, offline, position_explorer, scale_explorer, static
 from attn_core.show.explorers import qkv_explorer
 
 
@@ -113,18 +113,18 @@ def test_sentences_on_offer_become_a_choice_and_others_a_field():
 
 
 def test_the_same_explorer_gives_the_same_block():
-    assert static.BLOCKS["scale_explorer"]() == static.BLOCKS["scale_explorer"]()
-    assert static.BLOCKS["qkv_explorer"]() == static.BLOCKS["qkv_explorer"]()
+    assert offline.BLOCKS["scale_explorer"]() == offline.BLOCKS["scale_explorer"]()
+    assert offline.BLOCKS["qkv_explorer"]() == offline.BLOCKS["qkv_explorer"]()
 
 
 def test_the_scale_explorer_offers_every_width():
-    header, _, _ = parts(static.BLOCKS["scale_explorer"]())
+    header, _, _ = parts(offline.BLOCKS["scale_explorer"]())
     assert header["controls"][0]["values"] == list(range(1, 257))
     assert len(header["rows"]) == 256
 
 
 def test_the_pieces_of_a_computed_explorer_hold_no_number_of_a_frame():
-    header, _, values = parts(static.BLOCKS["qkv_explorer"]())
+    header, _, values = parts(offline.BLOCKS["qkv_explorer"]())
     assert header["function"] == "qkv" and values.size == 0
     assert header["pieces"]["caption"].count("{") == 4 and not re.search(r"\d\.\d", header["pieces"]["caption"])
     start = {named["argument"]: named["values"][named["start"]] for named in header["controls"]}

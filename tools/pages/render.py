@@ -23,7 +23,7 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 
-from attn_core.show import AttentionView, Explorer, static
+from attn_core.show import AttentionView, Explorer, offline, static
 from attn_core.show.figures import font_for
 
 HERE = Path(__file__).parent
@@ -187,10 +187,10 @@ def block(call: re.Match, cells, path: Path) -> str:
         if arguments:
             live[name] = live_explorer(call[0], cells, path)
             blocks[name] = static.stored(live[name], OFFERED.get(name))
-        elif name in static.BLOCKS:
-            blocks[name] = static.BLOCKS[name]()
+        elif name in offline.BLOCKS:
+            blocks[name] = offline.BLOCKS[name]()
         else:
-            raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(static.BLOCKS)}")
+            raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(offline.BLOCKS)}")
     return blocks[name]
 
 
