@@ -37,9 +37,9 @@ def slides():
     return load("slides")
 
 
-def code(source, *outputs, count=1, slide="-"):
-    metadata = {"slideshow": {"slide_type": slide}}
-    return new_code_cell(source, id="code", outputs=list(outputs), execution_count=count, metadata=metadata)
+def code(source, *outputs, count=1, name="code"):
+    metadata = {"slideshow": {"slide_type": "-"}}
+    return new_code_cell(source, id=name, outputs=list(outputs), execution_count=count, metadata=metadata)
 
 
 def text(source, number=1, **told):
@@ -66,7 +66,7 @@ def test_a_page_has_sections_outputs_and_pictures_with_their_texts(site, tmp_pat
         ),
         code("# NBVAL_IGNORE_OUTPUT\nprint('<b>')", new_output("stream", text="<b>\n")),
         text("## Second", 2),
-        code("figure", picture()),
+        code("figure", picture(), name="figure"),
     ]
     page = site.notebook_page(written(tmp_path, *cells))
     assert [section.name for section in page.sections] == ["", "1-1-first", "second"]
@@ -125,6 +125,11 @@ def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):
 )
 def test_formulas_become_mathml(site, tex, expected):
     assert expected in site.render.formula(tex, "inline")
+
+
+def test_code_in_a_text_looks_like_code_in_a_cell(site):
+    markup, _ = site.render.markdown("```python\nimport torch\n```", lambda target: "")
+    assert markup.strip() == site.render.code("import torch")
 
 
 def test_chinese_words_are_marked_and_formulas_are_left_alone(site):

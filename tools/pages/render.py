@@ -74,6 +74,9 @@ class Renderer(IPythonRenderer):
     def block_math(self, body: str) -> str:
         return f'<span class="formula">{formula(body, "block")}</span>'
 
+    def block_code(self, text: str, info: str | None = None) -> str:
+        return code(text.rstrip()) if info == "python" else super().block_code(text, info)
+
     def link(self, text: str, url: str, title=None) -> str:
         target = self.links(url)
         return super().link(text, target, title) if target else text
