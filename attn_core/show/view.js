@@ -359,14 +359,20 @@ function render({ model, el }) {
   }
 
   let waiting = false;
-  function schedule() {
-    // Python sends several traits at once: draw them together, once per screen refresh.
+  function drawOnce(when) {
     if (waiting) return;
     waiting = true;
-    requestAnimationFrame(() => {
+    when(() => {
       waiting = false;
       update();
     });
+  }
+  function schedule() {
+    drawOnce(requestAnimationFrame);
+  }
+  function changed() {
+    // Python sends several traits at once: they are drawn together, and still in the frame that comes next.
+    drawOnce(queueMicrotask);
   }
 
   function fontBytes() {
@@ -387,7 +393,7 @@ function render({ model, el }) {
   }
 
   const traits = ["values", "panel_layout", "caption", "problem", "palettes"];
-  for (const trait of traits) model.on(`change:${trait}`, schedule);
+  for (const trait of traits) model.on(`change:${trait}`, changed);
   const themes = new MutationObserver(schedule);
   themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -401,7 +407,7 @@ function render({ model, el }) {
   return () => {
     model.off("change:font", loadFont);
     if (face) document.fonts.delete(face);
-    for (const trait of traits) model.off(`change:${trait}`, schedule);
+    for (const trait of traits) model.off(`change:${trait}`, changed);
     themes.disconnect();
     room.disconnect();
     system.removeEventListener("change", schedule);
