@@ -15,7 +15,7 @@ from attn_core.show.trained import trained_explorer
 
 NOTEBOOK = "explorers.ipynb"
 SECONDS_TO_FOLLOW = 15
-SHOWN = """(box) => {
+SAID = """(box) => {
     const view = box.querySelector(".attention-view");
     const controls = {};
     for (const control of view.closest(".widget-vbox").children) {
@@ -24,10 +24,12 @@ SHOWN = """(box) => {
         controls[control.querySelector(".widget-label").textContent] =
             field ? field.value : control.querySelector(".widget-readout").textContent;
     }
-    const drawn = (view.drawn || []).map((panel) => ({ ...panel, values: Array.from(panel.values) }));
     const text = (name) => view.querySelector(name).textContent;
-    return { controls, drawn, frame: Number(view.dataset.frame), caption: text(".caption"), problem: text(".problem") };
+    return { controls, frame: Number(view.dataset.frame), caption: text(".caption"), problem: text(".problem") };
 }"""
+DRAWN = """(box) => (box.querySelector(".attention-view").drawn || []).map((panel) =>
+    ({ ...panel, values: Array.from(panel.values) }))"""
+SHOWN = f"(box) => ({{ ...({SAID})(box), drawn: ({DRAWN})(box) }})"
 RUN_CELL = """(place) => {
     document.activeElement.blur();
     jupyterapp.shell.currentWidget.content.activeCellIndex = place;
@@ -155,13 +157,16 @@ def wait_until_right(box: Locator, name: str, arrived=lambda settings: True) -> 
     deadline = time.monotonic() + SECONDS_TO_FOLLOW
     last = None
     while True:
-        shown = box.evaluate(SHOWN)
+        shown = box.evaluate(SAID)
         try:
             settings = settings_shown(explorer, shown["controls"])
             wrong = "" if arrived(settings) else f"it stays at {settings}"
             if not wrong:
                 if settings != last:
                     last, (panels, caption) = settings, explorer.compute(**settings)
+                wrong = f"the caption is {shown['caption']!r}" if shown["caption"] != caption else ""
+            if not wrong:  # all numbers only once they can be right: there may be thousands
+                shown = box.evaluate(SHOWN)
                 wrong = difference(shown, panels, caption)
         except ValueError as error:  # one control has moved, one that has to follow has not yet
             wrong = f"its controls say {shown['controls']}: {error}"

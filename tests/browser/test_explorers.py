@@ -16,9 +16,9 @@ SLIDERS = [
     if not isinstance(control, ipywidgets.Text)
 ]
 # Of a long slider the first places one by one, then every fifth, then the last.
-WAY = [("ArrowRight", 1)] * 12 + [("PageUp", 5)] * 10
+WAY = [("ArrowRight", 1)] * 9 + [("PageUp", 5)] * 6
 HIDDEN = (0xD0, 0xD0, 0xD0)  # what a mask hides, as in drawing.js
-STOPS = (0.0, 0.4, 0.75, 1.0)  # where along its track a slider is dragged to
+STOPS = (0.0, 0.4, 1.0)  # where along its track a slider is dragged to
 # The colour near a corner of each cell, away from the number in its middle.
 CORNERS = """(box) => {
     const view = box.querySelector(".attention-view");

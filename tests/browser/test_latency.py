@@ -10,7 +10,7 @@ REPORT = Path(__file__).parents[2] / "build" / "browser-latency.json"
 STEPS = 50
 PAUSE_MS = 200
 GOAL = {"median_ms": 40, "p95_ms": 100}
-# From the key to the frame that follows the one in which the view was drawn: by then its pixels are on the screen.
+# From the key until the frame after the next one begins once the view was drawn: by then its pixels are on the screen.
 WATCH = """(box) => {
     const view = box.querySelector(".attention-view");
     window.waits = [];
@@ -20,7 +20,7 @@ WATCH = """(box) => {
         if (pressed === null) return;
         const start = pressed;
         pressed = null;
-        requestAnimationFrame(() => window.waits.push(performance.now() - start));
+        requestAnimationFrame(() => requestAnimationFrame(() => window.waits.push(performance.now() - start)));
     }).observe(view, { attributes: true, attributeFilter: ["data-frame"] });
 }"""
 
