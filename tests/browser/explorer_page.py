@@ -30,6 +30,19 @@ SAID = """(box) => {
 DRAWN = """(box) => (box.querySelector(".attention-view").drawn || []).map((panel) =>
     ({ ...panel, values: Array.from(panel.values) }))"""
 SHOWN = f"(box) => ({{ ...({SAID})(box), drawn: ({DRAWN})(box) }})"
+# The colour near a corner of each cell, away from the number in its middle.
+CORNERS = """(box) => {
+    const view = box.querySelector(".attention-view");
+    return [...view.querySelectorAll("canvas")].map((canvas, index) => {
+        const { rows, columns, cell, origin } = view.drawn[index];
+        const scale = canvas.width / canvas.getBoundingClientRect().width;
+        const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        const at = (x, y) => Array.from(data.subarray(4 * (y * width + x), 4 * (y * width + x) + 3));
+        const place = (axis, i) => Math.floor(scale * (origin[axis] + (i + 0.2) * cell[axis]));
+        return Array.from({ length: rows * columns }, (_, i) =>
+            at(place(0, i % columns), place(1, Math.floor(i / columns))));
+    });
+}"""
 RUN_CELL = """(place) => {
     document.activeElement.blur();
     jupyterapp.shell.currentWidget.content.activeCellIndex = place;

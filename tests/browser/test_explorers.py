@@ -7,7 +7,7 @@ import pytest
 
 from attn_core.show.figures import palette_colours
 
-from .explorer_page import CASES, SHOWN, control_on_page, fresh, legal_values, settings_shown, wait_until_right
+from .explorer_page import CASES, CORNERS, SHOWN, control_on_page, fresh, legal_values, settings_shown, wait_until_right
 
 SLIDERS = [
     (name, argument)
@@ -19,19 +19,6 @@ SLIDERS = [
 WAY = [("ArrowRight", 1)] * 9 + [("PageUp", 5)] * 6
 HIDDEN = (0xD0, 0xD0, 0xD0)  # what a mask hides, as in drawing.js
 STOPS = (0.0, 0.4, 1.0)  # where along its track a slider is dragged to
-# The colour near a corner of each cell, away from the number in its middle.
-CORNERS = """(box) => {
-    const view = box.querySelector(".attention-view");
-    return [...view.querySelectorAll("canvas")].map((canvas, index) => {
-        const { rows, columns, cell, origin } = view.drawn[index];
-        const scale = canvas.width / canvas.getBoundingClientRect().width;
-        const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-        const at = (x, y) => Array.from(data.subarray(4 * (y * width + x), 4 * (y * width + x) + 3));
-        const place = (axis, i) => Math.floor(scale * (origin[axis] + (i + 0.2) * cell[axis]));
-        return Array.from({ length: rows * columns }, (_, i) =>
-            at(place(0, i % columns), place(1, Math.floor(i / columns))));
-    });
-}"""
 
 
 def moved_alike(explorer, argument, value):
