@@ -1,6 +1,7 @@
 """A sentence of one's own in the explorer of heads: text and never markup, and what is too long is said kindly."""
 
 import pytest
+from playwright.sync_api import expect
 
 from attn_core.show.untrained import MOST_TOKENS, split_tokens
 
@@ -62,6 +63,8 @@ def test_markup_is_shown_as_text(explorers, box, sentence):
     explorers.keyboard.press("ArrowRight")
     assert tokens[0] in box.locator(".readout").inner_text()
     box.locator("details.numbers summary").click()
-    assert box.locator("details.numbers thead th").all_inner_texts()[1:] == list(tokens)
+    headings = box.locator("details.numbers thead th")
+    expect(headings).to_have_count(1 + len(tokens))  # the table is filled only once it is open
+    assert headings.all_inner_texts()[1:] == list(tokens)
     assert box.locator(elements).count() == before
     assert explorers.evaluate("window.ran") is None
