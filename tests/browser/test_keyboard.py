@@ -1,6 +1,7 @@
 """Everything in an explorer is reached by Tab, has a name and works by keys."""
 
 import pytest
+from playwright.sync_api import expect
 
 from .explorer_page import CASES, SHOWN, control_on_page, fresh, wait_until_right
 
@@ -79,6 +80,6 @@ def test_buttons_choices_and_the_table_work_by_keys(explorers):
     table = box.locator("details.numbers")
     table.locator("summary").focus()
     explorers.keyboard.press("Enter")
-    assert table.locator("td").count() == 12 * 12
+    expect(table.locator("td")).to_have_count(12 * 12)  # filled only once it is open
     explorers.keyboard.press("Enter")
     assert table.get_attribute("open") is None
