@@ -93,7 +93,7 @@ FIND_PYTHON = for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python
 
 # The version of torch also stands in environment.yml, and a test holds the two together.
 # A stamp is written when all is installed. Without one, .venv may be half made, and is made again from nothing.
-.venv/.installed: requirements.lock pyproject.toml environment.yml
+.venv/.installed: requirements.lock pyproject.toml environment.yml tools/jupyter/jupyter_server_config.py
 	@if test ! -e $@; then python=$$($(FIND_PYTHON)) && echo "Making .venv with $$python" && \
 	    "$$python" -m venv --clear .venv; fi
 	$(BIN)/python -m pip install '$(TORCH)' $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)')

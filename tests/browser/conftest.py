@@ -22,6 +22,7 @@ from .explorer_page import CASES, CELLS, NOTEBOOK, output_of, wait_until_right
 from .lab_page import Lab, open_notebook, run_all, watched_page, write_notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+SERVER_SETTINGS = Path(__file__).parents[2] / "tools" / "jupyter"  # as they stand here, not as they were installed
 FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -84,7 +85,7 @@ def lab(browser, tmp_path_factory):
         "IPYTHONDIR": "ipython",
     }
     environment = os.environ | {name: str(home / folder) for name, folder in folders.items()}
-    environment |= {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
+    environment |= {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "JUPYTER_CONFIG_PATH": str(SERVER_SETTINGS)}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
     command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--ServerApp.root_dir={home / 'notebooks'}"]
     command += ["--LanguageServerManager.autodetect=False"]

@@ -1,0 +1,35 @@
+"""How Jupyter serves the course. It is installed with the package, into the environment's etc/jupyter."""
+
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+
+WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+class PromptConnection(ZMQChannelsWebsocketConnection):
+    """Sends each message of a kernel at once.
+
+    Small ones would otherwise wait until the browser has confirmed the one before, for which it takes up to 40 ms: a
+    slider would lag behind.
+    """
+
+    async def connect(self):
+        self.websocket_handler.set_nodelay(True)
+        await super().connect()
+
+
+def keep_pictures(model: dict, **_) -> None:
+    """Before a notebook is saved: of a widget with a picture beside it only the picture stays.
+
+    Once its kernel has ended, JupyterLab would show an error in the place of the widget and not the picture.
+    """
+    if model["type"] != "notebook" or not model.get("content"):
+        return
+    for cell in model["content"].get("cells", []):
+        for output in cell.get("outputs", []):
+            if "image/png" in output.get("data", {}):
+                output["data"].pop(WIDGET_VIEW, None)
+
+
+c = get_config()  # noqa: F821
+c.ServerApp.kernel_websocket_connection_class = PromptConnection
+c.ContentsManager.pre_save_hook = keep_pictures
