@@ -34,7 +34,8 @@ setup: .venv/.installed ## install the course into .venv; does nothing when that
 	@:
 
 lab: .venv/.installed ## set up where needed, then open JupyterLab on the notebooks
-	$(BIN)/python -m jupyterlab notebooks --ServerApp.ip=127.0.0.1 --LanguageServerManager.autodetect=False $(ARGS)
+	$(BIN)/python -m jupyterlab notebooks --config=tools/jupyter_server_config.py --ServerApp.ip=127.0.0.1 \
+	    --LanguageServerManager.autodetect=False $(ARGS)
 
 test: .venv/.installed-dev ## run every test that needs no browser, and every notebook, comparing outputs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \
@@ -93,7 +94,7 @@ FIND_PYTHON = for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python
 
 # The version of torch also stands in environment.yml, and a test holds the two together.
 # A stamp is written when all is installed. Without one, .venv may be half made, and is made again from nothing.
-.venv/.installed: requirements.lock pyproject.toml environment.yml tools/jupyter/jupyter_server_config.py
+.venv/.installed: requirements.lock pyproject.toml environment.yml
 	@if test ! -e $@; then python=$$($(FIND_PYTHON)) && echo "Making .venv with $$python" && \
 	    "$$python" -m venv --clear .venv; fi
 	$(BIN)/python -m pip install '$(TORCH)' $(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)')

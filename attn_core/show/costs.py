@@ -3,7 +3,7 @@
 import ipywidgets as widgets
 
 from attn_core.flops import attention_cost
-from attn_core.show.explorers import Explorer, Shown
+from attn_core.show.explorers import Choice, Explorer, Shown, number_slider
 from attn_core.show.panels import bar_panel
 
 LENGTHS = tuple(2**i for i in range(4, 21))
@@ -82,41 +82,28 @@ def share_text(share: float) -> str:
 
 def cost_explorer() -> Explorer:
     """Sliders for length, dimension, heads, kv heads and the mask; they start at the size that the document counts."""
-    heads = _slider("heads", HEAD_COUNTS, 8)
-    kv_heads = _slider("kv heads", _divisors(8), 8)
+    kv_heads = number_slider("kv heads", _divisors(8), 8)
     controls = {
-        "seq_len": _slider("sequence length", LENGTHS, 1024),
-        "embed_dim": _slider("dimension", DIMENSIONS, 512),
-        "num_heads": heads,
+        "seq_len": number_slider("sequence length", LENGTHS, 1024),
+        "embed_dim": number_slider("dimension", DIMENSIONS, 512),
+        "num_heads": number_slider("heads", HEAD_COUNTS, 8),
         "num_kv_heads": kv_heads,
         "causal": widgets.SelectionSlider(options=[("none", False), ("causal", True)], value=False, description="mask"),
     }
 
-    def offer_legal_heads() -> None:
+    def fit(embed_dim: int, num_heads: int, num_kv_heads: int, **_) -> dict[str, Choice]:
         # As many kv heads as heads stay so: else more heads would quietly become other heads that share their keys.
-        shared = kv_heads.value < kv_heads.options[-1][1]
-        _offer(heads, _divisors(controls["embed_dim"].value), heads.value)
-        _offer(kv_heads, _divisors(heads.value), kv_heads.value if shared else heads.value)
+        shared = num_kv_heads < kv_heads.options[-1][1]
+        heads = _choice(_divisors(embed_dim), num_heads)
+        return {"num_heads": heads, "num_kv_heads": _choice(_divisors(heads[1]), num_kv_heads if shared else heads[1])}
 
-    return Explorer("costs", controls, cost_steps, offer_legal_heads)
+    return Explorer("costs", controls, cost_steps, fit)
 
 
 def _divisors(number: int) -> list[int]:
     return [count for count in HEAD_COUNTS if number % count == 0]
 
 
-def _slider(description: str, numbers, value: int) -> widgets.SelectionSlider:
-    return widgets.SelectionSlider(options=_labelled(numbers), value=value, description=description)
-
-
-def _labelled(numbers) -> tuple[tuple[str, int], ...]:
-    return tuple((f"{number:,}", number) for number in numbers)
-
-
-def _offer(slider: widgets.SelectionSlider, numbers: list[int], wanted: int) -> None:
-    """Put these numbers on offer and choose the greatest that is not above the wanted one."""
-    if slider.options == _labelled(numbers):
-        return
-    # Not in one message: the browser would set the handle before it knew the new range, and send the wrong end back.
-    slider.options = _labelled(numbers)  # selects the first of them
-    slider.value = max(number for number in numbers if number <= wanted)
+def _choice(numbers: list[int], wanted: int) -> Choice:
+    """These numbers, and the greatest of them that is not above the wanted one."""
+    return numbers, max(number for number in numbers if number <= wanted)

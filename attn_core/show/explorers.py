@@ -2,7 +2,7 @@
 whole range; a control only calls the function and hands the result to the view."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import ipywidgets as widgets
 import torch
@@ -25,6 +25,7 @@ SPLITS = {"spaces": "split at the spaces", "characters": "one for each character
 PROBLEM = "This setting cannot be shown: "
 
 Shown = tuple[list[Panel], str]  # the panels and the caption below them
+Choice = tuple[Sequence[int], int]  # what a control may say, in ascending order, and what it is to say
 
 
 class Explorer(widgets.VBox):
@@ -32,7 +33,8 @@ class Explorer(widgets.VBox):
 
     name: what is explored. controls: by the name of the argument that each feeds. compute: a pure function from those
     arguments to panels and a caption; where it raises, the explorer says so in a sentence and keeps the last picture.
-    fit: called after each move and before compute; may change controls that no longer fit the one that was moved.
+    fit: takes the same arguments after each move and returns, for controls whose choices depend on others, the choices
+    that are legal now and the one to take: {"num_heads": ([1, 2, 4], 4)}.
     """
 
     def __init__(
@@ -40,10 +42,10 @@ class Explorer(widgets.VBox):
         name: str,
         controls: dict[str, widgets.Widget],
         compute: Callable[..., Shown],
-        fit: Callable[[], None] = lambda: None,
+        fit: Callable[..., dict[str, Choice]] = lambda **_: {},
     ):
         self.name, self.controls, self.compute, self._fit = name, controls, compute, fit
-        self._fitting = False
+        self._offering = False
         self.view = AttentionView(*compute(**self.settings), name)
         for control in controls.values():
             control.style = {"description_width": "110px"}
@@ -57,20 +59,24 @@ class Explorer(widgets.VBox):
         return {argument: control.value for argument, control in self.controls.items()}
 
     def _refresh(self, _change) -> None:
-        if self._fitting:
+        if self._offering:
             return
-        self._fitting = True
-        try:
-            self._fit()
-        finally:
-            self._fitting = False
+        choices = self._fit(**self.settings)
         with self.view.hold_sync():
             try:
-                self.view.panels, self.view.caption = self.compute(**self.settings)
+                settings = self.settings | {argument: chosen for argument, (_, chosen) in choices.items()}
+                self.view.panels, self.view.caption = self.compute(**settings)
             except Exception as error:  # any error: it must reach the reader, not the log of the server
                 self.view.problem = f"{PROBLEM}{error}"
             else:
                 self.view.problem = ""
+        # The picture went first: it is what the reader waits for.
+        self._offering = True
+        try:
+            for argument, (options, chosen) in choices.items():
+                _offer(self.controls[argument], options, chosen)
+        finally:
+            self._offering = False
 
     def __repr__(self) -> str:
         return f"Explorer of {self.name}: {self.view.caption}"
@@ -177,19 +183,36 @@ def head_explorer() -> Explorer:
         layout={"width": "min(100%, 640px)"},
     )
     sentence.add_class("attention-sentence")  # view.css gives it the glyphs that the reader's system may lack
-    dimension = widgets.IntSlider(value=64, min=16, max=512, step=8, description="embed_dim")
-    heads = widgets.SelectionSlider(options=legal_heads(64), value=8, description="heads")
+    controls = {
+        "sentence": sentence,
+        "embed_dim": widgets.IntSlider(value=64, min=16, max=512, step=8, description="embed_dim"),
+        "num_heads": number_slider("heads", legal_heads(64), 8),
+    }
 
-    def offer_legal_heads() -> None:
-        options = legal_heads(dimension.value)
-        if options != list(heads.options):
-            wanted = heads.value
-            # Not in one message: the browser would set the handle before it knew the new range.
-            heads.options = options  # selects the first of them
-            heads.value = min(options, key=lambda count: abs(count - wanted))
+    def fit(embed_dim: int, num_heads: int, **_) -> dict[str, Choice]:
+        legal = legal_heads(embed_dim)
+        return {"num_heads": (legal, min(legal, key=lambda count: abs(count - num_heads)))}
 
-    controls = {"sentence": sentence, "embed_dim": dimension, "num_heads": heads}
-    return Explorer("heads and dimensions", controls, head_steps, offer_legal_heads)
+    return Explorer("heads and dimensions", controls, head_steps, fit)
+
+
+def number_slider(description: str, numbers: Sequence[int], value: int) -> widgets.SelectionSlider:
+    """A slider over these numbers."""
+    return widgets.SelectionSlider(options=_labelled(numbers), value=value, description=description)
+
+
+def _labelled(numbers: Sequence[int]) -> tuple[tuple[str, int], ...]:
+    return tuple((f"{number:,}", number) for number in numbers)
+
+
+def _offer(control: widgets.SelectionSlider | widgets.IntSlider, options: Sequence[int], chosen: int) -> None:
+    if isinstance(control, widgets.IntSlider):
+        with control.hold_sync():
+            control.max, control.value = options[-1], chosen
+    elif control.options != _labelled(options):
+        # Not in one message: the browser would set the handle before it knew the new range, and send a wrong end back.
+        control.options = _labelled(options)  # selects the first of them
+        control.value = chosen
 
 
 def _vector(row: torch.Tensor) -> str:

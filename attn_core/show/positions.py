@@ -12,7 +12,7 @@ from attn_core.positional import (
     RotaryEmbedding,
     SinusoidalPositionalEncoding,
 )
-from attn_core.show.explorers import Explorer, Shown
+from attn_core.show.explorers import Choice, Explorer, Shown
 from attn_core.show.panels import matrix_panel
 
 ENCODINGS = ("sinusoidal", "learned", "rotary", "ALiBi", "relative")
@@ -148,17 +148,16 @@ def _text(value, form: str = "g") -> str:
 def position_explorer() -> Explorer:
     """Sliders for the encoding, width, length, base and one pair of columns; its table, its distances and the pair."""
     width = widgets.IntSlider(value=24, min=WIDTHS[0], max=WIDTHS[-1], step=WIDTHS.step, description="d_model")
-    pair = widgets.IntSlider(value=1, min=0, max=width.value // 2 - 1, description="frequency pair")
     controls = {
         "encoding": widgets.SelectionSlider(options=ENCODINGS, value="sinusoidal", description="encoding"),
         "d_model": width,
         "length": widgets.IntSlider(value=24, min=LENGTHS[0], max=LENGTHS[-1], step=LENGTHS.step, description="length"),
         "base": widgets.SelectionSlider(options=BASES, value=10000, description="base"),
-        "pair": pair,
+        "pair": widgets.IntSlider(value=1, min=0, max=width.value // 2 - 1, description="frequency pair"),
     }
 
-    def offer_legal_pairs() -> None:
-        with pair.hold_sync():
-            pair.max = width.value // 2 - 1  # a pair past it becomes the last one
+    def fit(d_model: int, pair: int, **_) -> dict[str, Choice]:
+        pairs = range(d_model // 2)
+        return {"pair": (pairs, min(pair, pairs[-1]))}
 
-    return Explorer("positions", controls, position_steps, offer_legal_pairs)
+    return Explorer("positions", controls, position_steps, fit)

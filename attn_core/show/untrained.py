@@ -7,7 +7,7 @@ unsigned 32-bit integers; sums and products keep the lower 32 bits:
     number(seed, i)     = mix(seed + i · 0x9E3779B9) / 2³¹ − 1, in float64: evenly spread over [−1, 1)
     seed of a token:    h = 0x811C9DC5, then for each of its code points c: h = (h ^ c) · 0x01000193
     its vector:         entry j is √3 · number(seed of the token, j), so that the standard deviation is 1
-    W_Q, W_K, W_V:      below one another, 3D rows of D columns; the entry in row r and column c, both from 0,
+    W_Q, W_K:           below one another, 2D rows of D columns; the entry in row r and column c, both from 0,
                         is √3 · 1.4/√D · number(D, r·D + c)
 
 So a token has the same vector wherever it stands, and the number of heads changes nothing but the split.
@@ -22,7 +22,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from attn_core.multihead import MultiHeadAttention
+from attn_core.attention import scaled_dot_product_attention
+from attn_core.multihead import split_heads
 
 MOST_TOKENS = 40
 # Wider than a layer starts out: its first maps would be almost even, and one could not tell the heads apart.
@@ -53,10 +54,9 @@ def head_maps(tokens: Sequence[str], embed_dim: int, num_heads: int) -> torch.Te
 
     Raises ValueError where num_heads does not divide embed_dim.
     """
-    with torch.device("meta"):  # no random start, which would use up the reader's random numbers
-        layer = MultiHeadAttention(embed_dim, num_heads, bias=False, out_proj=False)
-    layer.qkv_proj.weight = torch.nn.Parameter(_projections(embed_dim), requires_grad=False)
-    return layer(token_vectors(tokens, embed_dim)[None], need_weights=True).weights[0]
+    vectors = token_vectors(tokens, embed_dim)[None]
+    q, k = (split_heads(vectors @ matrix.T, num_heads) for matrix in _projections(embed_dim))
+    return scaled_dot_product_attention(q, k, k).weights[0]  # the values change no weight
 
 
 def token_vectors(tokens: Sequence[str], embed_dim: int) -> torch.Tensor:
@@ -66,9 +66,12 @@ def token_vectors(tokens: Sequence[str], embed_dim: int) -> torch.Tensor:
 
 
 @functools.lru_cache(maxsize=2)  # a slider of heads moves on one dimension
-def _projections(embed_dim: int) -> torch.Tensor:
-    places = np.arange(3 * embed_dim**2, dtype=np.uint32).reshape(3 * embed_dim, embed_dim)
-    return torch.from_numpy(math.sqrt(3) * SPREAD / math.sqrt(embed_dim) * _numbers(np.uint32(embed_dim), places))
+def _projections(embed_dim: int) -> tuple[torch.Tensor, ...]:
+    """W_Q and W_K, (D, D) each."""
+    places = np.arange(2 * embed_dim**2, dtype=np.uint32).reshape(2, embed_dim, embed_dim)
+    matrices = _numbers(np.uint32(embed_dim), places)
+    matrices *= math.sqrt(3) * SPREAD / math.sqrt(embed_dim)
+    return torch.from_numpy(matrices).unbind()
 
 
 def _seed(token: str) -> int:
@@ -85,7 +88,9 @@ def _numbers(seeds: np.ndarray, places: np.ndarray) -> np.ndarray:
     x ^= x >> 15
     x *= np.uint32(0x846CA68B)
     x ^= x >> 16
-    return x / 2**31 - 1
+    numbers = x / 2**31
+    numbers -= 1
+    return numbers
 
 
 def _characters(word: str) -> list[str]:

@@ -21,8 +21,7 @@ from .chromium import NO_BROWSER, find_chromium
 from .explorer_page import CASES, CELLS, NOTEBOOK, output_of, wait_until_right
 from .lab_page import Lab, open_notebook, run_all, watched_page, write_notebook
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-SERVER_SETTINGS = Path(__file__).parents[2] / "tools" / "jupyter"  # as they stand here, not as they were installed
+ROOT = Path(__file__).parents[2]
 FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -71,7 +70,7 @@ def new_page(browser):
 def lab(browser, tmp_path_factory):
     """A JupyterLab on loopback with a copy of the notebooks, settings of its own and this environment's kernel."""
     home = tmp_path_factory.mktemp("lab")
-    shutil.copytree(NOTEBOOKS, home / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    shutil.copytree(ROOT / "notebooks", home / "notebooks", ignore=shutil.ignore_patterns(".*"))
     for name, settings in SETTINGS.items():
         file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -85,10 +84,10 @@ def lab(browser, tmp_path_factory):
         "IPYTHONDIR": "ipython",
     }
     environment = os.environ | {name: str(home / folder) for name, folder in folders.items()}
-    environment |= {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "JUPYTER_CONFIG_PATH": str(SERVER_SETTINGS)}
+    environment |= {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
     command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--expose-app-in-browser"]
     command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", f"--ServerApp.root_dir={home / 'notebooks'}"]
-    command += ["--LanguageServerManager.autodetect=False"]
+    command += [f"--config={ROOT / 'tools' / 'jupyter_server_config.py'}", "--LanguageServerManager.autodetect=False"]
     with (home / "server.log").open("w") as log:
         server = subprocess.Popen(command, cwd=home, env=environment, stdout=log, stderr=subprocess.STDOUT)
     try:

@@ -34,7 +34,7 @@ def test_a_step_of_eight_maps_of_twelve_tokens_is_on_the_screen_at_once(explorer
     assert [(panel["rows"], panel["columns"]) for panel in shown["drawn"]] == 8 * [(12, 12)]
     box.evaluate(WATCH)
     for step in range(1, STEPS + 1):
-        explorers.keyboard.press("ArrowRight")
+        explorers.keyboard.press("ArrowRight", delay=80)  # held as by a finger
         explorers.wait_for_timeout(PAUSE_MS)  # rather than ask the page all the time, which would take time itself
         explorers.wait_for_function(f"window.waits.length >= {step}")
     wait_until_right(box, "head_explorer", lambda settings: settings["embed_dim"] == 16 + 8 * STEPS)

@@ -238,7 +238,7 @@ def test_kv_heads_follow_the_heads_where_they_were_as_many_and_stay_where_they_w
         assert kv_heads.value == 4
 
 
-def test_controls_that_have_to_follow_are_sent_before_the_one_new_picture(monkeypatch):
+def test_controls_that_have_to_follow_are_sent_after_the_one_new_picture(monkeypatch):
     explorer = cost_explorer()
     controls = explorer.controls
     controls["num_heads"].value = 128
@@ -246,7 +246,7 @@ def test_controls_that_have_to_follow_are_sent_before_the_one_new_picture(monkey
     for widget in (*controls.values(), explorer.view):
         monkeypatch.setattr(widget.comm, "send", lambda data=None, sender=widget, **rest: senders.append(sender))
     controls["embed_dim"].set_state({"index": 0})
-    in_order = [controls["embed_dim"], controls["num_heads"], controls["num_kv_heads"], explorer.view]
+    in_order = [controls["embed_dim"], explorer.view, controls["num_heads"], controls["num_kv_heads"]]
     # Several of a control: the browser must know the new range before the new place of the handle.
     assert [sender for sender, _ in itertools.groupby(senders)] == in_order
     assert senders.count(explorer.view) == 1

@@ -295,12 +295,12 @@ def test_heads_stay_legal_and_near_while_the_dimension_moves():
     dimension, heads = explorer.controls["embed_dim"], explorer.controls["num_heads"]
     heads.value = 16
     dimension.value = 24
-    assert heads.options == (1, 2, 4, 8)
+    assert settings_of(heads) == [1, 2, 4, 8]
     assert heads.value == 8
     for embed_dim in [*DIMENSIONS[::5], *reversed(DIMENSIONS[::5])]:
         wanted = heads.value
         dimension.value = embed_dim
-        assert list(heads.options) == legal_heads(embed_dim)
+        assert settings_of(heads) == legal_heads(embed_dim)
         assert heads.value == wanted
         assert explorer.view.problem == ""
         assert len(explorer.view.panels) == wanted
@@ -312,7 +312,7 @@ def test_the_explorer_never_computes_heads_that_do_not_divide():
     compute = explorer.compute
     explorer.compute = lambda **settings: asked.append(settings) or compute(**settings)
     for heads, embed_dim in ((16, 24), (8, 512), (16, 40), (2, 48)):
-        if heads in explorer.controls["num_heads"].options:
+        if heads in settings_of(explorer.controls["num_heads"]):
             explorer.controls["num_heads"].value = heads
         explorer.controls["embed_dim"].value = embed_dim
     assert len(asked) == 7  # once a move, also where the heads had to follow
@@ -391,13 +391,13 @@ def test_a_move_of_the_reader_is_answered_with_one_message_besides_the_echo(make
         assert senders == [control, explorer.view]
 
 
-def test_new_heads_on_offer_are_sent_before_the_one_new_picture(messages):
+def test_new_heads_on_offer_are_sent_after_the_one_new_picture(messages):
     explorer = head_explorer()
     senders = messages(explorer)
     dimension, heads = explorer.controls["embed_dim"], explorer.controls["num_heads"]
     dimension.set_state({"value": 24})
     # Several of heads: the browser must know the new range before the new place of the handle.
-    assert [sender for sender, _ in itertools.groupby(senders)] == [dimension, heads, explorer.view]
+    assert [sender for sender, _ in itertools.groupby(senders)] == [dimension, explorer.view, heads]
     assert senders.count(explorer.view) == 1
 
 
@@ -407,7 +407,7 @@ def test_new_pairs_on_offer_are_one_message_more(width, messages):
     explorer.controls["pair"].value = 11
     senders = messages(explorer)
     explorer.controls["d_model"].set_state({"value": width})
-    assert senders == [explorer.controls["d_model"], explorer.controls["pair"], explorer.view]
+    assert senders == [explorer.controls["d_model"], explorer.view, explorer.controls["pair"]]
 
 
 @pytest.mark.parametrize("make", EXPLORERS)

@@ -1,4 +1,6 @@
-"""How Jupyter serves the course. It is installed with the package, into the environment's etc/jupyter."""
+"""How JupyterLab serves the course: `jupyter lab notebooks --config=tools/jupyter_server_config.py`."""
+
+import os
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
@@ -31,5 +33,7 @@ def keep_pictures(model: dict, **_) -> None:
 
 
 c = get_config()  # noqa: F821
+# A kernel need not send back to a slider the value that came from it: the picture would come after that message.
+os.environ.setdefault("JUPYTER_WIDGETS_ECHO", "0")
 c.ServerApp.kernel_websocket_connection_class = PromptConnection
 c.ContentsManager.pre_save_hook = keep_pictures
