@@ -22,7 +22,17 @@ ROOT = Path(__file__).parents[1]
 READER, DEV = "requirements.lock", "requirements-dev.lock"
 NAMES_TORCH = ("README.md", "Makefile", "environment.yml", ".github/workflows/ci.yml")
 NAMES_MODEL = ("README.md", "Makefile", ".github/workflows/ci.yml", "attn_core/lab/pretrained.py")
-FILES = ("pyproject.toml", READER, DEV, "CITATION.cff", ".ci/run", *NAMES_TORCH, "attn_core/lab/pretrained.py")
+SERVER_SETTINGS = "tools/jupyter_server_config.py"
+FILES = (
+    "pyproject.toml",
+    READER,
+    DEV,
+    "CITATION.cff",
+    ".ci/run",
+    *NAMES_TORCH,
+    "attn_core/lab/pretrained.py",
+    SERVER_SETTINGS,
+)
 TARGETS = {"help", "setup", "lab", "test", "test-browser", "lint", "refresh", "site", "slides", "pdf", "experiments"}
 TARGETS |= {"bench", "lock"}
 
@@ -182,6 +192,16 @@ def command_problems(root):
     return [f".ci/run does not call make {name}." for name in ("lint", "test-browser", "test") if name not in commands]
 
 
+def server_problems(root):
+    with_settings = f"--config={SERVER_SETTINGS}"
+    return [
+        f"{name}: JupyterLab is to be opened {with_settings}."
+        for name in ("README.md", "Makefile")
+        for command in re.findall(r"jupyter ?lab notebooks(?: --config=\S+?py\b)?", read(root, name))
+        if with_settings not in command
+    ] + [f"{SERVER_SETTINGS} is missing."] * (not (root / SERVER_SETTINGS).exists())
+
+
 def citation_problems(root):
     citation = yaml.safe_load(read(root, "CITATION.cff"))
     ours = {"version": project(root)["version"], "license": project(root)["license"], "cff-version": "1.2.0"}
@@ -201,6 +221,7 @@ CHECKS = (
     python_problems,
     workflow_problems,
     command_problems,
+    server_problems,
     citation_problems,
 )
 
@@ -254,6 +275,8 @@ def test_the_files_agree(check):
         (command_problems, ".ci/run", r"(?m)^make test ", "true "),
         (command_problems, ".ci/run", r"(?m)^make test-browser", "true"),
         (workflow_problems, ".github/workflows/ci.yml", r"--ignore=tests/browser ", ""),
+        (server_problems, "README.md", r" --config=\S+`", "`"),
+        (server_problems, "Makefile", r" --config=\S+", ""),
         (citation_problems, "CITATION.cff", r"version: 0", "version: 7"),
     ],
 )

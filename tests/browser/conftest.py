@@ -22,6 +22,7 @@ from .explorer_page import CASES, CELLS, NOTEBOOK, output_of, wait_until_right
 from .lab_page import Lab, open_notebook, run_all, watched_page, write_notebook
 
 ROOT = Path(__file__).parents[2]
+NOTEBOOKS = ROOT / "notebooks"
 FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -70,7 +71,7 @@ def new_page(browser):
 def lab(browser, tmp_path_factory):
     """A JupyterLab on loopback with a copy of the notebooks, settings of its own and this environment's kernel."""
     home = tmp_path_factory.mktemp("lab")
-    shutil.copytree(ROOT / "notebooks", home / "notebooks", ignore=shutil.ignore_patterns(".*"))
+    shutil.copytree(NOTEBOOKS, home / "notebooks", ignore=shutil.ignore_patterns(".*"))
     for name, settings in SETTINGS.items():
         file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
