@@ -4,7 +4,8 @@ import json
 import statistics
 from pathlib import Path
 
-from .explorer_page import CASES, control_on_page, fresh, wait_until_right
+from .explorer_page import CASES, control_on_page, wait_until_right
+from .lab_page import open_notebook, run_all, shut_down, write_notebook
 
 REPORT = Path(__file__).parents[2] / "build" / "browser-latency.json"
 STEPS = 50
@@ -25,20 +26,25 @@ WATCH = """(box) => {
 }"""
 
 
-def test_a_step_of_eight_maps_of_twelve_tokens_is_on_the_screen_at_once(explorers, capsys):
-    box, explorer = fresh(explorers, "head_explorer"), CASES["head_explorer"].make()
-    handle = control_on_page(box, explorer, "embed_dim").locator(".noUi-handle")
-    handle.focus()
-    explorers.keyboard.press("Home")
+def test_a_step_of_eight_maps_of_twelve_tokens_is_on_the_screen_at_once(new_page, lab, capsys):
+    write_notebook(lab, "one.ipynb", [f"from attn_core.show import head_explorer\n{CASES['head_explorer'].cell}"])
+    page = new_page()
+    open_notebook(page, lab, "one.ipynb")
+    run_all(page)
+    box = page.locator(".jp-OutputArea-output:has(.attention-view)")
+    wait_until_right(box, "head_explorer")
+    control_on_page(box, CASES["head_explorer"].make(), "embed_dim").locator(".noUi-handle").focus()
+    page.keyboard.press("Home")
     shown, _ = wait_until_right(box, "head_explorer", lambda settings: settings["embed_dim"] == 16)
     assert [(panel["rows"], panel["columns"]) for panel in shown["drawn"]] == 8 * [(12, 12)]
     box.evaluate(WATCH)
     for step in range(1, STEPS + 1):
-        explorers.keyboard.press("ArrowRight", delay=80)  # held as by a finger
-        explorers.wait_for_timeout(PAUSE_MS)  # rather than ask the page all the time, which would take time itself
-        explorers.wait_for_function(f"window.waits.length >= {step}")
+        page.keyboard.press("ArrowRight", delay=80)  # held as by a finger
+        page.wait_for_timeout(PAUSE_MS)  # rather than ask the page all the time, which would take time itself
+        page.wait_for_function(f"window.waits.length >= {step}")
     wait_until_right(box, "head_explorer", lambda settings: settings["embed_dim"] == 16 + 8 * STEPS)
-    waits = explorers.evaluate("window.waits")
+    waits = page.evaluate("window.waits")
+    shut_down(page)
     report = {
         "what": "key press on a slider to pixels, 8 maps of 12 tokens, JupyterLab in Chromium",
         "steps": len(waits),
