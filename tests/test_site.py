@@ -1,40 +1,26 @@
 """What makes pages and slides of notebooks: texts, formulas, links, and sentences on notebooks that are broken."""
 
-import importlib.util
 import re
-import sys
-from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from page_tools import TOOLS, tool
 
-TOOLS = Path(__file__).parents[1] / "tools"
 NOTEBOOKS = sorted((TOOLS.parent / "notebooks").glob("*.ipynb"))
 START = "# 1. Title\n\n**Question.** Why?\n\n**Answer.** Because.\n\nAbout 10 minutes."
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAAAAADRSSBWAAAAC0lEQVR4nGNggAIAAAYAAc8dpJwAAAAASUVORK5CYII="
 
 
-def load(name):
-    sys.path.insert(0, str(TOOLS))
-    try:
-        spec = importlib.util.spec_from_file_location(f"make_{name}", TOOLS / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(TOOLS))
-
-
 @pytest.fixture(scope="module")
 def site():
-    return load("site")
+    return tool("site")
 
 
 @pytest.fixture(scope="module")
 def slides():
-    return load("slides")
+    return tool("slides")
 
 
 def code(source, *outputs, count=1, name="code"):
@@ -98,15 +84,15 @@ def test_a_broken_notebook_gets_one_sentence_that_names_it(site, tmp_path, capsy
     written(tmp_path, *cells, start=start)
     assert site.main([str(folder)], tmp_path) == 1
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and said.startswith("The site was not made: 01_one.ipynb: ")
+    assert said.count("\n") == 1 and said.startswith("The site could not be made: 01_one.ipynb: ")
     assert re.search(sentence, said)
     assert (folder / "old.html").exists()
 
 
 def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):
     (tmp_path / "01_one.ipynb").write_text("{ no json")
-    for tool in (site, slides):
-        assert tool.main([str(tmp_path / "made")], tmp_path) == 1
+    for maker in (site, slides):
+        assert maker.main([str(tmp_path / "made")], tmp_path) == 1
         assert "01_one.ipynb: it is no valid notebook" in capsys.readouterr().err
     assert site.main([str(tmp_path / "made")], tmp_path / "nowhere") == 1
 
@@ -158,7 +144,7 @@ def contrast(*colours):
 
 
 def test_nothing_to_print_and_no_browser_get_a_sentence(tmp_path, capsys):
-    pdf = load("pdf")
+    pdf = tool("pdf")
     assert pdf.main(["chromium", str(tmp_path), str(tmp_path / "pdf")]) == 1
     assert "run make site first" in capsys.readouterr().err
     (tmp_path / "01_one.html").write_text("")
@@ -218,4 +204,4 @@ def test_the_part_of_a_code_cell_can_be_chosen(slides, tmp_path):
 def test_a_notebook_that_makes_no_deck_gets_a_sentence(slides, tmp_path, capsys, cells, sentence):
     written(tmp_path, *cells)
     assert slides.main([str(tmp_path / "made")], tmp_path) == 1
-    assert re.search(f"The slides were not made: 01_one.ipynb: {sentence}", capsys.readouterr().err)
+    assert re.search(f"The slides could not be made: 01_one.ipynb: {sentence}", capsys.readouterr().err)

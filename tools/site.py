@@ -39,14 +39,7 @@ class Page(NamedTuple):
 
 
 def main(arguments: list[str], notebooks: Path = ROOT / "notebooks") -> int:
-    folder = Path(arguments[0]) if arguments else ROOT / "build" / "site"
-    try:
-        files = site(sorted(notebooks.glob("*.ipynb")))
-    except Broken as error:
-        print(f"The site was not made: {error}.", file=sys.stderr)
-        return 1
-    print(render.write_folder(folder, files))
-    return 0
+    return render.write_made("site", site, arguments, notebooks)
 
 
 def site(paths: list[Path]) -> dict[str, str]:

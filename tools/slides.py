@@ -33,14 +33,7 @@ class Slide(NamedTuple):
 
 
 def main(arguments: list[str], notebooks: Path = ROOT / "notebooks") -> int:
-    folder = Path(arguments[0]) if arguments else ROOT / "build" / "slides"
-    try:
-        files = decks(sorted(notebooks.glob("*.ipynb")))
-    except Broken as error:
-        print(f"The slides were not made: {error}.", file=sys.stderr)
-        return 1
-    print(render.write_folder(folder, files))
-    return 0
+    return render.write_made("slides", decks, arguments, notebooks)
 
 
 def decks(paths: list[Path]) -> dict[str, str]:

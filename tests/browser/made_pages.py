@@ -1,19 +1,16 @@
 """Pages that `make site` and `make slides` make: made once, put where paths are difficult, and what they show."""
 
-import importlib.util
 import os
-import sys
 from pathlib import Path
 
+from page_tools import TOOLS
 from playwright.sync_api import Locator, Page
 
 from attn_core.lab.pretrained import pretrained_problem
 
-ROOT = Path(__file__).parents[2]
-TOOLS = ROOT / "tools"
 INSIDE = "05_inside_a_trained_model"  # its explorer needs the trained model, which may be missing outside CI
 WITHOUT = INSIDE if pretrained_problem() and not os.environ.get("CI") else ""
-NOTEBOOKS = [path for path in sorted((ROOT / "notebooks").glob("*.ipynb")) if path.stem != WITHOUT]
+NOTEBOOKS = [path for path in sorted((TOOLS.parent / "notebooks").glob("*.ipynb")) if path.stem != WITHOUT]
 SHOWN = """(place) => {
     const view = place.querySelector(".attention-view");
     const drawn = view.drawn.map((panel) => ({ ...panel, values: Array.from(panel.values) }));
@@ -27,18 +24,6 @@ SHOWN = """(place) => {
         caption: text(".caption"), problem: text(".problem"), readout: text(".readout"),
     };
 }"""
-
-
-def tool(name: str):
-    """A tool of tools/ as a module, under a name that no module of Python has."""
-    sys.path.insert(0, str(TOOLS))
-    try:
-        spec = importlib.util.spec_from_file_location(f"make_{name}", TOOLS / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        return module
-    finally:
-        sys.path.remove(str(TOOLS))
 
 
 def write(files: dict[str, str], folder: Path) -> Path:

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from fontTools.ttLib import TTFont
+from page_tools import TOOLS, tool
 
 from attn_core import show
 from attn_core.show import offline
@@ -22,7 +23,7 @@ from attn_core.show.explorers import HEAD_COUNTS, MASKS, head_steps, qkv_steps
 
 from .chromium import find_chromium
 from .explorer_page import difference
-from .made_pages import INSIDE, NOTEBOOKS, TOOLS, place_of, shown, tool, write
+from .made_pages import INSIDE, NOTEBOOKS, place_of, shown, write
 
 PAGES = ["index.html", "claims.html", *(f"{path.stem}.html" for path in NOTEBOOKS)]
 AT = {

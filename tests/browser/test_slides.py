@@ -3,11 +3,12 @@
 import re
 
 import pytest
+from page_tools import tool
 
 from attn_core import show
 
 from .explorer_page import difference
-from .made_pages import NOTEBOOKS, shown, tool, write
+from .made_pages import NOTEBOOKS, shown, write
 
 DECKS = [path.stem for path in NOTEBOOKS]
 SLIDES_AT_MOST = 25

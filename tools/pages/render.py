@@ -9,7 +9,9 @@ import io
 import re
 import shutil
 import struct
+import sys
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -250,6 +252,18 @@ def fonts(text: str) -> str:
         for family, (kind, data) in faces.items()
         if data
     )
+
+
+def write_made(name: str, make: Callable, arguments: list[str], notebooks: Path) -> int:
+    """Write what `make` makes of all notebooks into the folder of the arguments, else into build; the exit status."""
+    folder = Path(arguments[0]) if arguments else ROOT / "build" / name
+    try:
+        files = make(sorted(notebooks.glob("*.ipynb")))
+    except Broken as error:
+        print(f"The {name} could not be made: {error}.", file=sys.stderr)
+        return 1
+    print(write_folder(folder, files))
+    return 0
 
 
 def write_folder(folder: Path, files: dict[str, str]) -> str:
