@@ -190,6 +190,12 @@ def test_room_once_taken_is_kept_until_other_tokens_come(shown):
     page = shown(weight_panels(np.stack([WEIGHTS] * 9), TOKENS), viewport={"width": 500, "height": 400})
     holder = page.locator(".panels")
     tall = holder.bounding_box()["height"]
+    last = page.locator("figure").nth(4)
+    place = last.bounding_box()
+    page.evaluate("view.change('panel_layout', view.state.panel_layout.slice(0, 5))")
+    settled(page)
+    assert holder.bounding_box()["height"] == tall
+    assert last.bounding_box() == place  # rows do not drift apart in the room that is left
     page.evaluate("view.change('panel_layout', view.state.panel_layout.slice(0, 1))")
     settled(page)
     assert holder.bounding_box()["height"] == tall
