@@ -82,7 +82,7 @@ def check_learned_qkv(document: dict) -> Finding:
         losses.append(loss.item())
     before, after = sum(losses[:10]) / 10, sum(losses[-10:]) / 10
     found = after < before / 100 and weights[:, range(6), partner].min() > 0.9
-    text = f"on a small task: loss {before:.1f} before, {after:.1f} after 400 steps"
+    text = f"on a small task: loss {before:.1f} in the first 10 steps, {after:.1f} in the last 10 of 400"
     return Finding(text + (", all weights on the partner above 0.9" if found else ""), HOLDS if found else CORRECTED)
 
 
@@ -179,13 +179,13 @@ def check_flops_gap(document: dict) -> Finding:
 
 def check_shared_projection(document: dict) -> Finding:
     """One statement per way of sharing keys and values, with 1, 2 or 4 of them for 8 heads: it has the document's
-    number of parameters, and the MACs of the document's one head, which has no output projection."""
+    number of parameters, and the FLOPs of the document's one head, which has no output projection."""
     shared = {kv_heads: _cost(8, num_kv_heads=kv_heads) for kv_heads in (1, 2, 4)}
-    one_head = _cost(1, out_proj=False).total_macs
+    one_head = _cost(1, out_proj=False).total_flops
     parameters = ", ".join(f"{cost.parameters:,}" for cost in shared.values())
-    macs = ", ".join(f"{cost.total_macs / one_head:.3f}" for cost in shared.values())
-    text = f"1, 2 or 4 key/value heads for 8: {parameters} parameters; MACs over those of 1 head {macs}"
-    same = [_short(cost.parameters) == document["shared"] and cost.total_macs == one_head for cost in shared.values()]
+    flops = ", ".join(f"{cost.total_flops / one_head:.3f}" for cost in shared.values())
+    text = f"1, 2 or 4 key/value heads for 8: {parameters} parameters; FLOPs over those of 1 head {flops}"
+    same = [_short(cost.parameters) == document["shared"] and cost.total_flops == one_head for cost in shared.values()]
     return Finding(text, all_some_none(same))
 
 

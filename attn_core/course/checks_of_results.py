@@ -62,11 +62,11 @@ def check_head_roles(document: dict, role_binding: pd.DataFrame, head_probes: pd
         splits = head_probes[head_probes["relation"] == relation]
         statements.append(bool(((splits["hits"] > splits["offset_hits"]) & (splits["p_offset"] < 0.05)).all()))
         chosen.append(sorted({f"{layer}-{head}" for layer, head in zip(splits["layer"], splits["head"], strict=True)}))
-        shares = [100 * splits[hits].sum() / splits["reported"].sum() for hits in ("hits", "offset_hits")]
-        texts.append(f"{name} {shares[0]:.0f} and {shares[1]:.0f} % (head {' or '.join(chosen[-1])})")
+        shares = [splits[hits].sum() / splits["reported"].sum() for hits in ("hits", "offset_hits")]
+        texts.append(f"{name} {shares[0]:.2f} and {shares[1]:.2f} (head {' or '.join(chosen[-1])})")
     statements.append(len(set().union(*chosen)) == sum(map(len, chosen)))
     text = f"weight of a role's own head, by number of heads: {text}; words found by a head of a trained model, and by "
-    return Finding(f"{text}the best distance alone: {', '.join(texts)}", all_some_none(statements))
+    return Finding(f"{text}the best distance alone, as shares: {', '.join(texts)}", all_some_none(statements))
 
 
 def check_text_classification(document: dict, languages: pd.DataFrame, role_binding: pd.DataFrame) -> Finding:
@@ -139,9 +139,9 @@ def check_extrapolation(document: dict, extrapolation: pd.DataFrame) -> Finding:
         learned = paired_difference(table[table["length"] == longest], "encoding", "learned", code, "accuracy")
         statements += [left.high < 0.5, learned.low > 0]
         left_texts.append(f"{code} {_interval(left)}")
-        learned_texts.append(f"{code} {_interval(_times_100(learned), 1)}")
+        learned_texts.append(f"{code} {_interval(learned, 3)}")
     text = f"left at {longest} tokens of the accuracy at {shortest}: {', '.join(left_texts)}"
-    text += f"; learned table minus {', '.join(learned_texts)} points"
+    text += f"; learned table minus {', '.join(learned_texts)}"
     return Finding(text, all_some_none(statements))
 
 

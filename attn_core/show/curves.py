@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from attn_core.show.figures import CourseFigure, new_figure, style
 
 MARKERS = "osD^vP*Xd<>h"
+SHIFT = 0.008  # from curve to curve, as a share of the x axis
 
 
 def interval_curves(
@@ -27,6 +28,8 @@ def interval_curves(
 ) -> CourseFigure:
     """One curve of means for each value of `by`, with a bar for the interval; marker and colour tell them apart.
 
+    The curves are moved sideways a little, so that no bar hides another.
+
     estimates: one row per point, with the columns x, by, mean, low and high; a mean that is not there is left out.
     guides: names with x and y values of lines to compare with, drawn grey and broken. limits: of the y axis.
     Raises ValueError for missing columns or more curves than markers.
@@ -39,12 +42,14 @@ def interval_curves(
     figure, axis = new_figure(7.5, 4.2, _alt(estimates, x, by, x_label, y_label, title))
     with rc_context(style()):
         places = sorted(set(estimates[x]))
-        for kind, marker, colour in zip(
-            kinds, MARKERS, seaborn.color_palette("colorblind", len(MARKERS)), strict=False
-        ):
+        colours = seaborn.color_palette("colorblind", len(MARKERS))
+        for number, (kind, marker, colour) in enumerate(zip(kinds, MARKERS, colours, strict=False)):
             points = estimates[(estimates[by] == kind) & estimates["mean"].notna()].sort_values(x)
             bars = (points["mean"] - points["low"], points["high"] - points["mean"])
-            axis.errorbar(points[x], points["mean"], bars, label=kind, marker=marker, color=colour, capsize=3, ms=6)
+            aside = SHIFT * (number - (len(kinds) - 1) / 2)
+            first, last = places[0], places[-1]
+            xs = points[x] * (last / first) ** aside if log_x else points[x] + (last - first) * aside
+            axis.errorbar(xs, points["mean"], bars, label=kind, marker=marker, color=colour, capsize=3, ms=6)
         for (name, xs, ys), line in zip(guides, itertools.cycle(["--", ":", "-."])):
             axis.plot(xs, ys, line, color="0.4", label=name)
         if log_x:
