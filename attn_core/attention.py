@@ -104,7 +104,8 @@ def attend(
 def attention_trace(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> AttentionTrace:
     """Attention step by step, with every intermediate kept: for looking, not for speed.
 
-    Shapes, masks and errors as in `scaled_dot_product_attention`; `weights` and `values` agree with it.
+    Shapes, masks and errors as in `scaled_dot_product_attention`; `weights` and `values` agree with it, unless the
+    unscaled scores are too large for half precision.
     """
     query, key, value = checked_inputs(query, key, value)
     mask = None if mask is None else _checked_mask(mask, query, key)
@@ -122,10 +123,11 @@ def _apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
 
 def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the keys the mask leaves, (..., L, S); a query that it leaves none gets zeros."""
-    blind = (~mask if mask.dtype == torch.bool else mask == -math.inf).all(-1, keepdim=True)
+    masked = _apply_mask(scores, mask)
+    # In half precision a score and the least number of its dtype, which some masks use, may add up to -inf.
+    blind = (~mask if mask.dtype == torch.bool else masked == -math.inf).all(-1, keepdim=True)
     # Softmax of a row of -inf is 0/0, and its NaN would spoil the gradients too: fill such a row before and after.
-    masked = _apply_mask(scores, mask).masked_fill(blind, 0.0)
-    return _softmax_over_keys(masked).masked_fill(blind, 0.0)
+    return _softmax_over_keys(masked.masked_fill(blind, 0.0)).masked_fill(blind, 0.0)
 
 
 def _softmax_over_keys(scores: Tensor) -> Tensor:
@@ -179,6 +181,12 @@ def checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, T
         ) from None
 
 
+def check_sizes(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if not isinstance(size, (int, torch.SymInt)) or isinstance(size, bool) or size < 1:
+            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+
+
 def _checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """Check the mask; it comes back on the device of the query and, where it is added, in its dtype."""
     if not isinstance(mask, Tensor):
@@ -192,7 +200,8 @@ def _checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
             f"mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(scores_shape)}: "
             "each of its axes, counted from the last, must have length 1 or that of the scores"
         )
-    return mask.to(query.device) if mask.dtype == torch.bool else mask.to(query)
+    mask = mask.to(query.device) if mask.dtype == torch.bool else mask.to(query)
+    return torch.atleast_2d(mask)  # torch's fused kernel takes no fewer axes
 
 
 def _checked_scale(scale: float) -> float:

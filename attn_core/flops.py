@@ -23,6 +23,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from attn_core.attention import check_sizes
+
 
 class AttentionCost(NamedTuple):
     """The cost of one multi-head attention layer, forward only.
@@ -73,11 +75,8 @@ def attention_cost(
     """
     key_len = seq_len if key_len is None else key_len
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-    sizes = {"seq_len": seq_len, "embed_dim": embed_dim, "num_heads": num_heads}
-    sizes |= {"batch_size": batch_size, "key_len": key_len, "num_kv_heads": num_kv_heads}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+    check_sizes(seq_len=seq_len, embed_dim=embed_dim, num_heads=num_heads)
+    check_sizes(batch_size=batch_size, key_len=key_len, num_kv_heads=num_kv_heads)
     if not (isinstance(out_proj, bool) and isinstance(bias, bool)):
         raise TypeError(f"out_proj and bias must be True or False, got {out_proj!r} and {bias!r}")
     if embed_dim % num_heads or num_heads % num_kv_heads:
@@ -134,10 +133,9 @@ class FlopCount(NamedTuple):
 def count_flops(module: Callable, *args: object, **kwargs: object) -> FlopCount:
     """The FLOPs of `module(*args, **kwargs)`, measured by torch's counter while the module (or function) runs.
 
-    No kernel hides a product: mode, heads, gradients and layouts do not change the number. The module's mode, buffers
-    and gradients, torch's random state and flags stay as they were. On the device "meta" nothing is computed, and large
-    sizes are as quick as small ones; the first call takes seconds, for torch loads its compiler.
-    Raises TypeError for what cannot be called.
+    No kernel hides a product: mode, heads, gradients and layouts do not change the number. The module, torch's random
+    state and flags stay as they were, but for a buffer that was None. On the device "meta" nothing is computed, and
+    sizes may be large. The first call takes seconds, for torch loads its compiler. TypeError for what is not callable.
     """
     if not callable(module):
         raise TypeError(f"module must be a torch.nn.Module or a function, got {type(module).__name__}")
@@ -171,7 +169,9 @@ def _without_fused_kernels() -> Iterator[None]:
             torch.backends.mkldnn.enabled = before[1]
 
 
-_PRODUCT = re.compile("mm|mv|dot|matmul|attention|transformer|linear|conv|rnn|lstm|gru|linalg|solve|cholesky|cdist|fft")
+_PRODUCT = re.compile(
+    "mm|mv|dot|matmul|attention|transformer|linear|conv|rnn|lstm|gru|linalg|solve|cholesky|geqrf|ormqr|cdist|euclidean|fft"
+)
 # These match too, but weigh, move or norm numbers; the matrix products of a cell stand before it.
 _NO_PRODUCT = re.compile("gamma|cumm|convert|upsample|norm|cross|check_errors|_cell")
 

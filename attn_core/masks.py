@@ -51,7 +51,7 @@ def padding_mask(lengths: Tensor | Sequence[int], max_len: int | None = None) ->
         raise ValueError(f"lengths must be one row of at least one integer, got shape {tuple(lengths.shape)}")
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
-    # As Python integers: in a short dtype such as uint8 a comparison with a larger max_len would overflow.
+    lengths = lengths.long()  # in a short dtype such as uint8 a comparison with a larger max_len would overflow
     shortest, longest = int(lengths.min()), int(lengths.max())
     if max_len is None:
         max_len = longest

@@ -4,11 +4,13 @@ Sources: Vaswani et al. 2017, section 3.2.2. Shared keys and values: Shazeer 201
 One Write-Head is All You Need" (one key/value head), and Ainslie et al. 2023, "GQA" (one per group of heads).
 """
 
+from operator import attrgetter
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attn_core.attention import AttentionOutput, attend, checked_inputs
+from attn_core.attention import AttentionOutput, attend, check_sizes, checked_inputs
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -19,7 +21,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     Raises ValueError where x is not (B, L, D) or num_heads does not divide D.
     """
     _check_axes(x, "batch, length, width", 3)
-    _check_count("num_heads", num_heads)
+    check_sizes(num_heads=num_heads)
     if x.size(-1) % num_heads:
         raise ValueError(f"num_heads must divide the width, got {num_heads} heads and width {x.size(-1)}")
     return _split(x, num_heads, x.size(-1) // num_heads)
@@ -60,8 +62,7 @@ class MultiHeadAttention(nn.Module):
     ):
         super().__init__()
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        for name, count in (("embed_dim", embed_dim), ("num_heads", num_heads), ("num_kv_heads", num_kv_heads)):
-            _check_count(name, count)
+        check_sizes(embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
         if embed_dim % num_heads:
             raise ValueError(f"num_heads must divide embed_dim, got {num_heads} heads and embed_dim {embed_dim}")
         if num_heads % num_kv_heads:
@@ -114,8 +115,7 @@ class MultiHeadAttention(nn.Module):
         if self.num_kv_heads < self.num_heads:
             group = self.num_heads // self.num_kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
-        # Three that were cut from one tensor fit one another.
-        q, k, v = (q, k, v) if self_attention else checked_inputs(q, k, v)
+        q, k, v = (q, k, v) if self_attention else checked_inputs(q, k, v)  # cut from one tensor, they fit one another
         dropout_p = self.dropout if self.training else 0.0
         values, weights = attend(q, k, v, mask, dropout_p=dropout_p, need_weights=need_weights)
         return AttentionOutput(self.out_proj(merge_heads(values)), weights)
@@ -135,8 +135,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"{name} must have shape (batch, length, {self.embed_dim}), got {tuple(x.shape)}")
         if x.size(0) != query.size(0):
             raise ValueError(f"query and {name} must share one batch size, got {query.size(0)} and {x.size(0)}")
-        # Autocast brings floating inputs to one dtype itself.
-        if x.dtype != dtype and not (x.is_floating_point() and torch.is_autocast_enabled(x.device.type)):
+        if x.dtype != dtype and not _cast_by_autocast(x, dtype):
             raise TypeError(f"{name} must have the dtype of this layer, {dtype}, got {x.dtype}")
 
     def extra_repr(self) -> str:
@@ -162,8 +161,8 @@ class MultiHeadAttention(nn.Module):
         bias = module.in_proj_bias is not None
         ours = cls(module.embed_dim, module.num_heads, bias=bias, dropout=module.dropout)
         ours.to(module.in_proj_weight).train(module.training)
-        state = module.state_dict()
-        ours.load_state_dict({name: state[_TORCH_NAMES[name]] for name in ours.state_dict()})
+        # By attribute and not from its state dict, in which a parametrised layer has other names.
+        ours.load_state_dict({name: attrgetter(_TORCH_NAMES[name])(module) for name in ours.state_dict()})
         return ours
 
     def to_torch(self) -> nn.MultiheadAttention:
@@ -198,9 +197,10 @@ def _split(x: Tensor, num_heads: int, head_dim: int) -> Tensor:
     return x.unflatten(-1, (num_heads, head_dim)).transpose(1, 2)
 
 
-def _check_count(name: str, count: int) -> None:
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        raise ValueError(f"{name} must be a positive integer, got {count!r}")
+def _cast_by_autocast(x: Tensor, dtype: torch.dtype) -> bool:
+    # It brings floating numbers to one dtype, but leaves float64 alone.
+    castable = x.is_floating_point() and torch.float64 not in (x.dtype, dtype) and not x.is_meta
+    return castable and torch.is_autocast_enabled(x.device.type)
 
 
 def _check_axes(x: Tensor, axes: str, count: int) -> None:

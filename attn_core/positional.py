@@ -10,6 +10,8 @@ import math
 import torch
 from torch import Tensor, nn
 
+from attn_core.attention import check_sizes
+
 
 class SinusoidalPositionalEncoding(nn.Module):
     r"""Fixed waves, interleaved: even columns sine, odd columns cosine. Vaswani et al. 2017, section 3.5.
@@ -26,7 +28,7 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_len: int = 5000, base: float = 10000.0):
         super().__init__()
-        _check_sizes(d_model=d_model, max_len=max_len)
+        check_sizes(d_model=d_model, max_len=max_len)
         if not base > 1:
             raise ValueError(f"base must be greater than 1, got {base!r}")
         self.d_model, self.base = d_model, base
@@ -34,7 +36,7 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     def table(self, length: int) -> Tensor:
         """(length, d_model) in float64, the codes of positions 0 to length - 1."""
-        _check_sizes(length=length)
+        check_sizes(length=length)
         if length > len(self._rows):
             self._rows = self._make(max(length, 2 * len(self._rows)))
         return self._rows[:length]
@@ -44,9 +46,12 @@ class SinusoidalPositionalEncoding(nn.Module):
         _check_width(x, self.d_model)
         return x + self.table(x.size(-2)).to(x)
 
+    # Kept for later calls: it must not become an inference tensor or fall to the device "meta" on the way.
+    @torch.inference_mode(False)
     def _make(self, length: int) -> Tensor:
-        position = torch.arange(length, dtype=torch.float64)[:, None]
-        angle = position * self.base ** (-torch.arange(0, self.d_model, 2, dtype=torch.float64) / self.d_model)
+        position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
+        columns = torch.arange(0, self.d_model, 2, dtype=torch.float64, device="cpu")
+        angle = position * self.base ** (-columns / self.d_model)
         return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, : self.d_model]
 
 
@@ -58,7 +63,7 @@ class LearnedPositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_len: int):
         super().__init__()
-        _check_sizes(d_model=d_model, max_len=max_len)
+        check_sizes(d_model=d_model, max_len=max_len)
         self.weight = nn.Parameter(torch.empty(max_len, d_model))
         nn.init.normal_(self.weight, std=0.02)
 
@@ -84,7 +89,7 @@ class RotaryEmbedding(nn.Module):
 
     def __init__(self, head_dim: int, base: float = 10000.0, *, layout: str = "interleaved"):
         super().__init__()
-        _check_sizes(head_dim=head_dim)
+        check_sizes(head_dim=head_dim)
         if head_dim % 2:
             raise ValueError(f"head_dim must be even, since entries are turned in pairs, got {head_dim}")
         if layout not in ("interleaved", "half_split"):
@@ -95,7 +100,7 @@ class RotaryEmbedding(nn.Module):
     def forward(self, q_or_k: Tensor, offset: int = 0) -> Tensor:
         """(..., L, head_dim) -> the same shape. offset: the position of the first row, for decoding with a cache."""
         _check_width(q_or_k, self.head_dim)
-        if not isinstance(offset, int) or offset < 0:
+        if not isinstance(offset, (int, torch.SymInt)) or offset < 0:
             raise ValueError(f"offset must be an integer of at least 0, got {offset!r}")
         length = q_or_k.size(-2)
         # Half precision is turned in float32: its own rounding would add up over the two products.
@@ -116,10 +121,10 @@ class AlibiBias(nn.Module):
 
     def __init__(self, num_heads: int):
         super().__init__()
-        _check_sizes(num_heads=num_heads)
+        check_sizes(num_heads=num_heads)
         below = 2 ** (num_heads.bit_length() - 1)
         slopes = _powers(below) + _powers(2 * below)[::2][: num_heads - below]
-        self.register_buffer("slopes", torch.tensor(slopes), persistent=False)
+        self.register_buffer("slopes", torch.tensor(slopes))
 
     def forward(self, query_len: int, key_len: int) -> Tensor:
         """(H, L, S), added to the scaled scores: minus slope times distance, in both directions.
@@ -140,7 +145,7 @@ class RelativePositionBias(nn.Module):
 
     def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True):
         super().__init__()
-        _check_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
+        check_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
         self.per_side = num_buckets // 2 if bidirectional else num_buckets
         if num_buckets % (4 if bidirectional else 2):
             raise ValueError(f"num_buckets must be a multiple of {4 if bidirectional else 2}, got {num_buckets}")
@@ -170,15 +175,9 @@ def _powers(num_heads: int) -> list[float]:
 
 def _relative_positions(query_len: int, key_len: int, device: torch.device) -> Tensor:
     """(L, S), key position minus query position."""
-    _check_sizes(query_len=query_len, key_len=key_len)
+    check_sizes(query_len=query_len, key_len=key_len)
     query = torch.arange(key_len - query_len, key_len, device=device)
     return torch.arange(key_len, device=device) - query[:, None]
-
-
-def _check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
 
 
 def _check_width(x: Tensor, width: int) -> None:

@@ -306,6 +306,26 @@ def test_a_large_negative_number_in_an_additive_mask_is_not_yet_nothing(need_wei
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
+def test_the_least_number_of_float16_on_every_key_gives_no_nan(need_weights):
+    # Some libraries use it for "blocked"; in float16 a negative score takes it to -inf.
+    query, key, value = (torch.full((1, length, 8), fill).half() for length, fill in ((1, 8.0), (3, -8.0), (3, 1.0)))
+    mask = torch.full((1, 3), torch.finfo(torch.float16).min).half()
+    assert scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights).values.isfinite().all()
+    assert attention_trace(query, key, value, mask).values.isfinite().all()
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("batch", [(), (2,), (2, 4)])
+@pytest.mark.parametrize("shape", [(), (1,), (5,)])
+def test_a_mask_may_have_fewer_axes_than_the_scores(shape, batch, need_weights):
+    inputs = random_inputs(batch)
+    for mask in (torch.rand(shape, generator=torch.Generator().manual_seed(0)) < 0.7, torch.randn(shape).double()):
+        few = scaled_dot_product_attention(*inputs, mask, need_weights=need_weights).values
+        full = scaled_dot_product_attention(*inputs, mask.expand(*batch, 3, 5), need_weights=need_weights).values
+        torch.testing.assert_close(few, full)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("mask_dtype", DTYPES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_additive_mask_of_any_dtype_leaves_the_dtype_of_the_inputs(dtype, mask_dtype, need_weights):

@@ -281,6 +281,8 @@ def fused_attention_by_name(x):
     [
         (fused_attention_by_name, "aten._scaled_dot_product_flash_attention_for_cpu"),
         (lambda x: torch.cdist(x, x), "aten._cdist_forward"),
+        (lambda x: torch.cdist(*x.new_ones(2, 30, 4)), "aten._euclidean_dist"),  # another operator for more rows
+        (lambda x: torch.ormqr(x, x[..., 0], x), "aten.ormqr"),
         (lambda x: torch.linalg.inv(x @ x.mT + torch.eye(4)), "aten.linalg_inv_ex"),
         (lambda x: x[0, 0].clone().addmm_(x[0, 0], x[0, 0]), "aten.addmm_"),
     ],

@@ -67,7 +67,7 @@ def test_lengths_may_be_any_row_of_integers(lengths):
     assert drawn(padding_mask(lengths, max_len=3)) == ["x..", "xx."]
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.uint16, torch.int8, torch.int16, torch.int32, torch.int64])
 def test_lengths_of_a_short_dtype_may_be_padded_to_more_than_it_can_count(dtype):
     # 65600 is 64 in each dtype that is too short for it, and so less than 100.
     mask = padding_mask(torch.tensor([100, 7], dtype=dtype), max_len=65_600)

@@ -217,6 +217,15 @@ def test_conversion_keeps_dtype_dropout_and_mode_and_copies_the_weights(dtype, t
     assert torch.equal(back.in_proj_weight, before)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_from_torch_takes_a_parametrised_layer(bias):
+    theirs = randomised(nn.MultiheadAttention(8, 2, bias=bias, batch_first=True)).eval()
+    nn.utils.parametrizations.spectral_norm(theirs.out_proj)
+    theirs.eval()
+    x = X[..., :8].detach()
+    close(MultiHeadAttention.from_torch(theirs)(x).values, theirs(x, x, x)[0])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -578,9 +587,15 @@ def test_wrong_inputs_are_refused_by_their_values(inputs, arguments, error, mess
         MultiHeadAttention(8, 4)(*inputs, **arguments, need_weights=need_weights)
 
 
-def test_integers_are_refused_under_autocast_too():
-    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(TypeError, match="torch.float32, got torch.int64"):
-        MultiHeadAttention(8, 4)(X.long())
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+def test_what_autocast_leaves_alone_is_refused_under_autocast_too(dtype):
+    with torch.autocast("cpu", dtype=torch.bfloat16), pytest.raises(TypeError, match=f"torch.float32, got {dtype}"):
+        MultiHeadAttention(8, 4)(X.to(dtype))
+
+
+def test_another_dtype_is_refused_on_meta_too():
+    with pytest.raises(TypeError, match="torch.float32, got torch.float64"):
+        MultiHeadAttention(8, 4).to("meta")(X.double().to("meta"))
 
 
 @pytest.mark.parametrize(

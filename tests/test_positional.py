@@ -85,6 +85,45 @@ def test_a_longer_sequence_than_max_len_gets_the_same_codes():
     assert torch.equal(copy.deepcopy(short)(torch.zeros(1, 60, 8)), long(torch.zeros(1, 60, 8)))
 
 
+def codes():
+    """One module of each kind, and the call that uses it on inputs of a length."""
+    return {
+        "sinusoidal": (SinusoidalPositionalEncoding(8), lambda code, length: code(torch.ones(1, length, 8))),
+        "learned": (LearnedPositionalEncoding(8, 200), lambda code, length: code(torch.ones(1, length, 8))),
+        "rotary": (RotaryEmbedding(8), lambda code, length: code(torch.ones(1, length, 8))),
+        "alibi": (AlibiBias(3), lambda code, length: code(length, length)),
+        "relative": (RelativePositionBias(3), lambda code, length: code(length, length)),
+    }
+
+
+@pytest.mark.parametrize("name", codes())
+def test_a_module_that_begins_on_meta_gives_the_same_once_its_state_is_loaded(name):
+    code, call = codes()[name]
+    with torch.device("meta"):
+        late, _ = codes()[name]
+    late.to_empty(device="cpu").load_state_dict(code.state_dict())
+    assert torch.equal(call(late, 150), call(code, 150))
+
+
+@pytest.mark.parametrize("mode", [torch.inference_mode, lambda: torch.device("meta")], ids=["inference", "meta"])
+def test_a_table_that_grew_in_another_mode_serves_afterwards(mode):
+    code = RotaryEmbedding(8)
+    with mode():
+        code(torch.zeros(1, 200, 8))
+    x = torch.ones(1, 150, 8, dtype=torch.float64, requires_grad=True)  # float64: the table itself, no copy
+    code(x).sum().backward()
+    assert torch.equal(code(x), RotaryEmbedding(8)(x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", [SinusoidalPositionalEncoding(8), RotaryEmbedding(8)], ids=["sinusoidal", "rotary"])
+def test_a_length_may_stay_open_in_torch_export(code):
+    length = torch.export.Dim("length", min=2, max=64)
+    exported = torch.export.export(code, (torch.zeros(1, 5, 8),), dynamic_shapes=({1: length},))
+    x = torch.randn(1, 40, 8)
+    assert torch.equal(exported.module()(x), code(x))
+
+
 @pytest.mark.parametrize("d_model", [1, 5])
 def test_an_odd_width_leaves_out_the_last_cosine(d_model):
     table = SinusoidalPositionalEncoding(d_model).table(3)

@@ -53,9 +53,12 @@ def estimates(table: pd.DataFrame, by: str | list[str], value: str) -> pd.DataFr
 def paired_difference(table: pd.DataFrame, setting: str, first: object, second: object, value: str) -> Estimate:
     """By how much `first` is above `second`, from runs that share their seed: chance that both share cancels out.
 
+    None is a setting like any other.
+
     Raises ValueError unless every seed of the one is there once for the other.
     """
-    one, other = (table[table[setting] == choice].set_index("seed")[value].sort_index() for choice in (first, second))
+    where = [table[setting].isna() if choice is None else table[setting] == choice for choice in (first, second)]
+    one, other = (table[rows].set_index("seed")[value].sort_index() for rows in where)
     if list(one.index) != list(other.index) or one.index.has_duplicates:
         raise ValueError(
             f"each seed must be there once for both, got seeds {list(one.index)} for {first!r} "

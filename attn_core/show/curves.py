@@ -36,17 +36,17 @@ def interval_curves(
     """
     if missing := [name for name in (x, by, "mean", "low", "high") if name not in estimates]:
         raise ValueError(f"the estimates must have the columns {', '.join(missing)}, got {', '.join(estimates)}")
-    kinds = list(dict.fromkeys(estimates[by]))
-    if len(kinds) > len(MARKERS):
-        raise ValueError(f"at most {len(MARKERS)} curves can be told apart, got {len(kinds)}")
+    groups = estimates.groupby(by, sort=False, dropna=False)
+    if len(groups) > len(MARKERS):
+        raise ValueError(f"at most {len(MARKERS)} curves can be told apart, got {len(groups)}")
     figure, axis = new_figure(7.5, 4.2, _alt(estimates, x, by, x_label, y_label, title))
     with rc_context(style()):
         places = sorted(set(estimates[x]))
         colours = seaborn.color_palette("colorblind", len(MARKERS))
-        for number, (kind, marker, colour) in enumerate(zip(kinds, MARKERS, colours, strict=False)):
-            points = estimates[(estimates[by] == kind) & estimates["mean"].notna()].sort_values(x)
+        for number, ((kind, points), marker, colour) in enumerate(zip(groups, MARKERS, colours, strict=False)):
+            points = points[points["mean"].notna()].sort_values(x)
             bars = (points["mean"] - points["low"], points["high"] - points["mean"])
-            aside = SHIFT * (number - (len(kinds) - 1) / 2)
+            aside = SHIFT * (number - (len(groups) - 1) / 2)
             first, last = places[0], places[-1]
             xs = points[x] * (last / first) ** aside if log_x else points[x] + (last - first) * aside
             axis.errorbar(xs, points["mean"], bars, label=kind, marker=marker, color=colour, capsize=3, ms=6)
@@ -66,7 +66,7 @@ def interval_curves(
 
 def _alt(estimates: pd.DataFrame, x: str, by: str, x_label: str, y_label: str, title: str | None) -> str:
     parts = [f"{title}." if title else "", f"{y_label} against {x_label}."]
-    for kind, points in estimates[estimates["mean"].notna()].groupby(by, sort=False):
+    for kind, points in estimates[estimates["mean"].notna()].groupby(by, sort=False, dropna=False):
         values = ", ".join(f"{place:,} {mean:.2f}" for place, mean in zip(points[x], points["mean"], strict=True))
         parts.append(f"{kind}: {values}.")
     return " ".join(filter(None, parts))

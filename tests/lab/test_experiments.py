@@ -25,6 +25,7 @@ COMMITTED = sorted(path for path in command.RESULTS.glob("*.json") if not path.s
 @pytest.fixture
 def main(tmp_path, monkeypatch):
     """The command, on a folder and an experiment of this test, with threads in place of processes."""
+    monkeypatch.setenv("TQDM_DISABLE", "1")  # stderr is read
     with ThreadPoolExecutor(2) as pool:
         monkeypatch.setattr(command, "sweep", partial(sweep, executor=pool))
         yield lambda *arguments, **fakes: command.main(list(arguments), tmp_path, fakes or {"fake": fake(tmp_path)})

@@ -129,6 +129,13 @@ def test_runs_are_paired_by_seed_whatever_the_order_of_the_rows():
         assert paired_difference(shuffled, "encoding", "rotary", "learned", "accuracy") == expected
 
 
+def test_none_is_a_setting_to_compare_with():
+    runs = two_codes((0.9, 0.5, 0.1), (0.8, 0.4, 0.0))
+    control = runs.replace({"encoding": {"learned": None}})
+    named = paired_difference(runs, "encoding", "rotary", "learned", "accuracy")
+    assert paired_difference(control, "encoding", "rotary", None, "accuracy") == named
+
+
 @pytest.mark.parametrize(
     "runs, message",
     [

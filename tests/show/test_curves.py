@@ -38,6 +38,13 @@ def test_a_mean_that_is_not_there_is_left_out():
     assert len(curve.get_xdata()) == 1
 
 
+def test_none_is_a_kind_like_any_other():
+    with_none = table().replace({"kind": {"long": None}})
+    figure = interval_curves(with_none, "length", "kind", **LABELS)
+    assert [len(curve.lines[0].get_xdata()) for curve in figure.axes[0].containers] == [2, 1]
+    assert figure.alt.endswith("nan: 32 0.70.")
+
+
 @pytest.mark.parametrize("log_x", [False, True])
 def test_curves_stand_a_little_aside_of_one_another_so_that_no_bar_hides_another(log_x):
     curves = drawn(interval_curves(table(), "length", "kind", log_x=log_x, **LABELS)).values()
