@@ -89,6 +89,28 @@ def test_a_broken_notebook_gets_one_sentence_that_names_it(site, tmp_path, capsy
     assert (folder / "old.html").exists()
 
 
+def test_a_folder_of_something_else_is_left_as_it_is(site, slides, tmp_path, capsys):
+    folder = tmp_path / "mine"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "thesis.txt").write_text("precious")
+    for maker, name in ((site, "site"), (slides, "slides")):
+        assert maker.main([str(folder)]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith(f"The {name} could not be made: {folder} holds something that was not made here")
+        assert maker.main([str(folder / "deep" / "thesis.txt")]) == 1
+        assert maker.main(["--help"]) == maker.main(["one", "two"]) == 2
+        assert capsys.readouterr().err.endswith(f"usage: python tools/{name}.py [FOLDER]\n")
+    assert [path.name for path in folder.rglob("*")] == ["deep", "thesis.txt"]
+
+
+def test_what_was_made_before_is_replaced_whole(tmp_path):
+    write_folder = tool("site").render.write_folder
+    files = {"index.html": "1", "assets/explorers.js": "2"}
+    write_folder(tmp_path, files | {"old/page.html": "3"})
+    write_folder(tmp_path, files)
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["explorers.js", "index.html"]
+
+
 def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):
     (tmp_path / "01_one.ipynb").write_text("{ no json")
     for maker in (site, slides):
@@ -111,6 +133,23 @@ def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):
 )
 def test_formulas_become_mathml(site, tex, expected):
     assert expected in site.render.formula(tex, "inline")
+
+
+@pytest.mark.parametrize(
+    "tex, text",
+    [
+        (r"\sqrt{d_k}", "√d_k"),
+        (r"e^{s_{ij}}", "e^s_ij"),
+        (r"\frac{a}{b} + 1", "a/b+1"),
+    ],
+)
+def test_formulas_are_searched_for_as_they_are_written(site, tex, text):
+    assert site.plain(f"<p>It is {site.render.formula(tex, 'inline')} here.</p>") == f"It is {text} here."
+
+
+def test_no_line_begins_with_the_mark_behind_a_formula(site):
+    made, _ = site.render.markdown("First $a$, then $b$ and $c$.", lambda target: target)
+    assert re.findall('<span class="whole"><math.*?</math>(.*?)</span>', made) == [",", "."]
 
 
 def test_code_in_a_text_looks_like_code_in_a_cell(site):

@@ -23,7 +23,7 @@ CHECKS = {
     for name, function in vars(module).items()
     if name.startswith("check_")
 }
-WIDTHS = {"id": 19, "section": 7, "document": 30, "measured": 41, "verdict": 15}
+WIDTHS = {"id": 19, "section": 7, "document": 23, "verdict": 15, "measured": 26}  # 98 in a line fit on a page
 
 
 def claims(ids: list[str] | None = None) -> list[dict]:
@@ -49,25 +49,34 @@ def measure(claim: dict, folder: Path = RESULTS) -> Finding:
 
 
 def result_table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
-    """The rows of a committed result. Raises FileNotFoundError with the command that makes it."""
+    """The rows of a committed result.
+
+    Raises FileNotFoundError where it is missing and ValueError where it is damaged, with the command that makes it.
+    """
     path = Path(folder) / f"{name}.json"
+    shown = Path(*path.parts[-3:]).as_posix()  # no path of this machine
     if not path.exists():
-        shown = Path(*path.parts[-3:]).as_posix()  # no path of this machine
         raise FileNotFoundError(f"{shown} is missing; `python -m attn_core.lab {name}` makes it")
-    return pd.DataFrame(json.loads(path.read_text(encoding="utf-8"))["rows"])
+    try:
+        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    except (ValueError, KeyError, TypeError):
+        rows = []
+    if not rows:
+        raise ValueError(f"{shown} is damaged; `python -m attn_core.lab {name}` makes it again")
+    return pd.DataFrame(rows)
 
 
 def claim_rows(ids: list[str] | None = None, folder: Path = RESULTS) -> list[dict]:
     """A dict for each claim: id, section, document, measured, verdict and why, all of them texts.
 
-    A claim whose result file is missing says so, with the verdict "open". A verdict that is not the one in the ledger
-    names that too.
+    A claim whose result file is missing or damaged says so, with the verdict "open". A verdict that is not the one in
+    the ledger names that too.
     """
     rows = []
     for claim in claims(ids):
         try:
             measured, verdict = measure(claim, folder)
-        except FileNotFoundError as error:
+        except (FileNotFoundError, ValueError) as error:
             measured, verdict = str(error), "open"
         if verdict not in (claim["verdict"], "open"):
             verdict += f" (ledger: {claim['verdict']})"

@@ -18,9 +18,9 @@ from attn_core.lab import (
     role_binding,
     translation,
 )
-from attn_core.lab.sweep import sweep, versions
+from attn_core.lab.sweep import clear, sweep, versions
 
-# Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration).
+# Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration); some set the WORKERS.
 EXPERIMENTS = {
     "extrapolation": extrapolation,
     "translation": translation,
@@ -61,6 +61,7 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
 
 def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
+    workers = getattr(experiment, "WORKERS", workers)
     target = folder / f"{name}{'-quick' if quick else ''}.json"
     # Named by the settings, so that runs made with others are not taken for these.
     settings = zlib.crc32(json.dumps(experiment.SETTINGS, sort_keys=True).encode())
@@ -87,7 +88,7 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
         **versions(),
     }
     write_result(target, result, rows)
-    store.unlink(missing_ok=True)
+    clear(store, configurations)
     print(f"{target.name}: {len(rows)} rows, {result['seconds']} s")
     return 0
 

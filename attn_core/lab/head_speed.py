@@ -1,7 +1,6 @@
 """How much longer does a layer with eight heads take than one with one head, although both multiply as much?
 
-Both take turns in one process, and their order alternates, so that a slow moment of the machine strikes both. To be run
-with --workers 1: other processes would compete for memory.
+Both take turns in one process, and their order alternates, so that a slow moment of the machine strikes both.
 """
 
 import statistics
@@ -15,6 +14,7 @@ from attn_core.multihead import MultiHeadAttention
 SETTINGS = {"length": 1024, "embed_dim": 512, "batch_size": 2, "heads": [1, 8]}
 # explicit: the weights are computed and kept. fused: torch's kernel, which keeps none.
 PATHS = ("explicit", "fused")
+WORKERS = 1  # another process would compete for memory
 
 
 def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:

@@ -229,7 +229,7 @@ def position_scores(pretrained: Pretrained, offsets: Sequence[int] = (-1, 0, 1))
 
 
 def _lookers(between: Tensor, offset: int) -> slice:
-    return slice(max(0, -offset), between.size(-1) - max(0, offset))
+    return slice(max(0, -offset), max(0, between.size(-1) - max(0, offset)))
 
 
 def _shares(measures: dict[str, Tensor]) -> dict[str, np.ndarray]:

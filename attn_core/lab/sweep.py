@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from importlib.metadata import version
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
+from threading import Thread
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -48,13 +49,15 @@ def sweep(
     A row holds the settings, the measures, the seconds of its run and the versions; rows stand in the order of the
     configurations. A run that raises, returns something else or takes its process down becomes a failure and the others
     go on; those that wait for a pool whose process died become failures too.
-    Raises ValueError where two configurations are alike.
+    Raises ValueError where two configurations are alike or one has a setting with the name of an added column.
     """
     configurations = [dict(configuration) for configuration in configurations]
     keys = [_key(configuration) for configuration in configurations]
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f"each configuration must be there once, got twice {twice}")
+    if taken := {"seconds", *versions()} & set().union(*configurations):
+        raise ValueError(f"a setting needs a name of its own, got {', '.join(sorted(taken))}")
     if workers is not None and (not isinstance(workers, int) or workers < 1):
         raise ValueError(f"workers must be a positive integer, got {workers!r}")
     done = {key: rows for key, rows in _stored(store).items() if key in set(keys)}
@@ -88,10 +91,20 @@ def versions() -> Row:
 
 
 def _processes(size: int) -> ProcessPoolExecutor:
-    # "spawn" is the one way that all systems have, and the one that torch's threads survive. Ctrl-C reaches the workers
-    # as well, and has to end them: or each would go on with the next run, and the interpreter would wait for it.
-    ends_it = (signal.SIGINT, signal.SIG_DFL)
-    return ProcessPoolExecutor(size, mp_context=get_context("spawn"), initializer=signal.signal, initargs=ends_it)
+    # "spawn" is the one way that all systems have, and the one that torch's threads survive.
+    return ProcessPoolExecutor(size, mp_context=get_context("spawn"), initializer=_begin_worker)
+
+
+def _begin_worker() -> None:
+    # Ctrl-C reaches the workers as well, and has to end them: or each would go on with the next run, and the
+    # interpreter would wait for it. What ends the process of the sweep in another way does not reach them.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent_process().join()
+    os._exit(1)
 
 
 def _run_one(run: Callable, configuration: Row, sweep_id: str) -> list[Row] | str:
@@ -102,7 +115,7 @@ def _run_one(run: Callable, configuration: Row, sweep_id: str) -> list[Row] | st
         start = time.perf_counter()
         measured = run(**configuration)
         return _rows(configuration, measured, {"seconds": round(time.perf_counter() - start, 2), **versions()})
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"
     finally:
         torch.set_num_threads(threads)
@@ -141,20 +154,27 @@ def _stored(store: str | Path | None) -> dict[str, list[Row]]:
     if store is None:
         return {}
     found = {}
-    with open(store, "a+", encoding="utf-8") as file:  # so that a store that cannot be written is known before the runs
+    # For writing too, so that a store that cannot be written is known before the runs.
+    with open(store, "a+", encoding="utf-8", errors="replace") as file:
         file.seek(0)
         text = file.read()
     for line in text.splitlines():
         try:
             entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if all(row.items() >= versions().items() for row in entry["rows"]):
-            found[_key(entry["configuration"])] = entry["rows"]
+            if entry["rows"] and all(row.items() >= versions().items() for row in entry["rows"]):
+                found[_key(entry["configuration"])] = entry["rows"]
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue  # a damaged line: its run is done again
     if text and not text.endswith("\n"):
         with open(store, "a", encoding="utf-8") as file:
             file.write("\n")  # so that the next run does not continue the half line
     return found
+
+
+def clear(store: str | Path, configurations: Iterable[Row]) -> None:
+    """Remove a store whose finished runs are all among these."""
+    if _stored(store).keys() <= {_key(configuration) for configuration in configurations}:
+        Path(store).unlink()
 
 
 def _key(configuration: Row) -> str:

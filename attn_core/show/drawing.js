@@ -201,9 +201,11 @@ function drawMap(context, panel, look, selected) {
   context.fillText(`← ${panel.row_name}`, 0, 0);
   context.restore();
   context.globalAlpha = 1;
-  if (selected) {
-    context.lineWidth = 2;
-    const [x, y] = [left + selected[1] * cellWidth, top + selected[0] * cellHeight];
+  if (!selected) return;
+  const [x, y] = [left + selected[1] * cellWidth, top + selected[0] * cellHeight];
+  for (const [width, colour] of [[4, "#000000"], [2, "#ffffff"]]) { // one of them stands out from any cell
+    context.lineWidth = width;
+    context.strokeStyle = colour;
     context.strokeRect(x, y, cellWidth - 1, cellHeight - 1);
   }
 }

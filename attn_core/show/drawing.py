@@ -12,6 +12,7 @@ from attn_core.show.panels import Panel, number
 
 ANNOTATE_UP_TO = 8  # tokens; beyond it numbers would not fit the cells
 LABELS_AT_MOST = 40  # per axis; beyond it only every second, third, ... token is named
+LABEL_LETTERS = 16  # of a longer token the beginning is shown, or no room would be left for the map
 BAR_COLOUR = "#0173b2"  # of lines too: the blue of seaborn's palette "colorblind"; drawing.js has the same
 FAINTEST = 0.005  # lines of less weight cannot be seen and are left out; drawing.js has the same
 
@@ -95,5 +96,6 @@ def _label(axis, labels: Sequence[str], most: int, rotation: float) -> None:
     # Positions and texts together: repeated tokens keep a place each.
     places = np.arange(0, len(labels), step)
     # No formulas: a token such as "$x$" stands as it is.
-    axis.set_ticks(places + 0.5, [labels[i] for i in places], rotation=rotation, parse_math=False)
+    texts = [label if len(label) <= LABEL_LETTERS else label[: LABEL_LETTERS - 1] + "…" for label in labels]
+    axis.set_ticks(places + 0.5, [texts[i] for i in places], rotation=rotation, parse_math=False)
     axis.set_tick_params(length=0)

@@ -4,6 +4,7 @@ import base64
 import functools
 import io
 import os
+import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -24,6 +25,7 @@ _FORMATS = {
     ".svg": lambda alt: {"Description": alt, "Date": None},
     ".pdf": lambda alt: {"Subject": alt, "CreationDate": None},
 }
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 class CourseFigure(Figure):
@@ -123,6 +125,8 @@ def save(figure: Figure, path) -> Path:
             _settle(figure)
             metadata = _FORMATS[ending](getattr(figure, "alt", ""))
             figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
+        if ending == ".svg":
+            part.write_bytes(_NOT_IN_XML.sub("\ufffd", part.read_bytes().decode()).encode())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)

@@ -25,7 +25,8 @@ function nameSliders(root) {
     const typed = slider.querySelector(".widget-readout");
     const handle = slider.querySelector(".noUi-handle");
     handle.setAttribute("aria-label", name);
-    handle.setAttribute("aria-valuetext", typed.textContent);
+    const entry = typed.textContent;
+    if (handle.getAttribute("aria-valuetext") !== entry) handle.setAttribute("aria-valuetext", entry);
     typed.setAttribute("role", "textbox");
     typed.setAttribute("aria-label", `${name}, typed`);
   }
@@ -224,6 +225,15 @@ function render({ model, el }) {
     schedule();
   }
 
+  // Where the maps are wider than the page, the column of the selected cell comes into sight.
+  function reveal(index) {
+    const { origin, cell } = panels[index];
+    const box = holder.getBoundingClientRect();
+    const left = parts[index].canvas.getBoundingClientRect().left - box.left + origin[0] + parts[index].selected[1] * cell[0];
+    if (left < 0) holder.scrollLeft += left;
+    if (left + cell[0] > holder.clientWidth) holder.scrollLeft += left + cell[0] - holder.clientWidth;
+  }
+
   function letGo() {
     for (const part of parts) part.selected = null;
     shown = null;
@@ -277,6 +287,7 @@ function render({ model, el }) {
       if (!move) return letGo();
       const [row, column] = parts[index].selected || [0, 0];
       select(index, row + move[0], column + move[1]);
+      if (panels[index].kind === "map") reveal(index);
     });
     return { figure, canvas, title, selected: null };
   }
@@ -324,7 +335,10 @@ function render({ model, el }) {
       part.title.textContent = panel.title;
       part.canvas.setAttribute("aria-label", label(panel));
       const { selected } = part;
-      if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) part.selected = null;
+      if (selected && (selected[0] >= panel.rows || selected[1] >= panel.columns)) {
+        part.selected = null;
+        if (shown === index) shown = null;
+      }
       draw(panel, part, inUse);
     });
     // Room once taken is kept, so that the page below does not jump while a slider moves; other tokens begin anew.
@@ -338,9 +352,12 @@ function render({ model, el }) {
     problem.textContent = model.get("problem");
     root.setAttribute("aria-label", model.get("caption"));
     // The controls of an explorer show tokens as well.
-    (root.closest(".widget-vbox") || root).style.setProperty("--attention-token-font", family);
+    (root.closest(".widget-vbox, .explorer") || root).style.setProperty("--attention-token-font", family);
     fillTable();
     nameSliders(root);
+    // Options that arrive later write the number again.
+    const box = root.closest(".widget-vbox");
+    if (box) renamed.observe(box, { subtree: true, attributeFilter: ["aria-valuetext"] });
     root.drawn = panels.map((panel) => ({
       title: panel.title,
       kind: panel.kind,
@@ -394,6 +411,7 @@ function render({ model, el }) {
 
   const traits = ["values", "panel_layout", "caption", "problem", "palettes"];
   for (const trait of traits) model.on(`change:${trait}`, changed);
+  const renamed = new MutationObserver(() => nameSliders(root));
   const themes = new MutationObserver(schedule);
   themes.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "data-jp-theme-name", "class"] });
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -408,6 +426,7 @@ function render({ model, el }) {
     model.off("change:font", loadFont);
     if (face) document.fonts.delete(face);
     for (const trait of traits) model.off(`change:${trait}`, changed);
+    renamed.disconnect();
     themes.disconnect();
     room.disconnect();
     system.removeEventListener("change", schedule);

@@ -65,6 +65,16 @@ def test_a_slider_over_a_list_says_the_entry_and_not_its_number(explorers):
     assert handle.get_attribute("aria-valuetext") == "2,048"
 
 
+def test_sliders_that_follow_another_say_their_entry_too(explorers):
+    box, explorer = fresh(explorers, "cost_explorer"), CASES["cost_explorer"].make()
+    control_on_page(box, explorer, "num_heads").locator(".noUi-handle").focus()
+    explorers.keyboard.press("ArrowLeft")
+    wait_until_right(box, "cost_explorer", lambda settings: settings["num_heads"] == 4)
+    follower = control_on_page(box, explorer, "num_kv_heads")
+    assert follower.locator(".widget-readout").inner_text() == "4"
+    expect(follower.locator(".noUi-handle")).to_have_attribute("aria-valuetext", "4")
+
+
 def test_buttons_choices_and_the_table_work_by_keys(explorers):
     box = fresh(explorers, "scale_explorer")
     for kind in ("PNG", "SVG", "CSV"):

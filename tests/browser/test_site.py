@@ -386,6 +386,28 @@ def test_the_search_takes_chinese_says_when_there_is_nothing_and_treats_markup_a
     assert page.locator(".results img").count() == 0
 
 
+def test_enter_leads_nowhere_while_the_results_are_closed(visit):
+    page = visit("claims.html")
+    field = page.get_by_label("Search")
+    for close in (lambda: field.fill(""), lambda: page.keyboard.press("Escape")):
+        field.fill("softmax")
+        page.locator(".results li").first.wait_for()
+        close()
+        page.locator(".results").wait_for(state="hidden")
+        field.press("Enter")
+        page.wait_for_timeout(200)
+        assert page.url.endswith("claims.html")
+
+
+def test_on_a_phone_a_wide_picture_keeps_a_size_that_can_be_read(visit):
+    page = visit("03_multi_head.html", viewport={"width": 390, "height": 844})
+    widths = page.locator(".cell > .picture img").evaluate_all(
+        "(all) => all.map((one) => [one.width, one.naturalWidth])"
+    )
+    assert widths and all(width >= min(natural, 640) for width, natural in widths)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_the_theme_follows_the_system_until_it_is_chosen_and_is_remembered(visit, folder):
     page = visit("index.html", color_scheme="dark")
     paper = "getComputedStyle(document.documentElement).backgroundColor"

@@ -204,6 +204,57 @@ def test_room_once_taken_is_kept_until_other_tokens_come(shown):
     assert holder.bounding_box()["height"] < tall / 3
 
 
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_the_cell_that_keys_are_on_is_framed_dark_and_light_whatever_its_colour(shown, value, dark):
+    page = shown(weight_panels(np.full((1, 12, 12), value), list("abcdefghijkl")), dark=dark)
+    page.locator("canvas").focus()
+    for key in ("ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    settled(page)
+    edge = page.evaluate(
+        """([{ origin, cell }]) => {
+            const canvas = document.querySelector("canvas");
+            const scale = canvas.width / parseFloat(canvas.style.width);
+            const [x, y] = [origin[0] + cell[0], origin[1] + 1.5 * cell[1]].map((place) => Math.round(place * scale));
+            const { data } = canvas.getContext("2d").getImageData(x - 4, y, 8, 1);
+            return Array.from({ length: 8 }, (_, i) => data[4 * i]);
+        }""",
+        drawn(page),
+    )
+    assert min(edge) < 60 and max(edge) > 220, edge
+
+
+def test_the_readout_forgets_a_cell_that_is_no_longer_there(shown):
+    page = shown(weight_panels(np.full((1, 3, 3), 1 / 3), list("abc")))
+    page.locator("canvas").focus()
+    for key in ("ArrowRight", "ArrowDown") * 2:
+        page.keyboard.press(key)
+    assert page.locator(".readout").inner_text() == "head 1: query c → key c: weight 0.3333"
+    smaller = AttentionView(weight_panels(np.full((1, 1, 1), 1.0), ["d"]))
+    page.evaluate(
+        "([layout, text]) => { view.state.values = new DataView(Uint8Array.from(atob(text),"
+        " (letter) => letter.charCodeAt(0)).buffer); view.change('panel_layout', layout); }",
+        [smaller.panel_layout, base64.b64encode(smaller.values).decode()],
+    )
+    settled(page)
+    assert page.locator(".readout").inner_text().startswith("Point at a cell")
+
+
+def test_keys_bring_a_cell_into_sight_where_the_map_is_wider_than_its_place(shown):
+    page = shown(weight_panels(np.full((1, 30, 30), 1 / 30), [f"token{i}" for i in range(30)]))
+    page.add_style_tag(content="#place { width: 200px } .panels { overflow-x: auto }")
+    page.locator("canvas").focus()
+    for _ in range(29):
+        page.keyboard.press("ArrowRight")
+    inside = """([{ origin, cell, columns }]) => {
+        const [box, canvas] = [".panels", "canvas"].map((name) => document.querySelector(name).getBoundingClientRect());
+        const right = canvas.left + origin[0] + columns * cell[0];
+        return right <= box.right + 1 && right - cell[0] >= box.left;
+    }"""
+    assert page.evaluate(inside, drawn(page))
+
+
 def test_keys_on_the_buttons_stay_with_them_and_shortcuts_do_not(shown):
     page = shown(weight_panels(WEIGHTS[None]))
     page.evaluate("window.keys = []; document.addEventListener('keydown', (event) => keys.push(event.key))")

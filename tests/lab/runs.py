@@ -1,6 +1,7 @@
 """Runs for the tests of sweeps: functions of a module, since the processes of a sweep have to import them."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -52,6 +53,10 @@ def fails_at_two(x, folder=None):
     if x == 2 and not (folder and (Path(folder) / "mended").exists()):
         raise TwoArguments("one", "two")
     return {"square": x * x}
+
+
+def exits_at_two(x, folder=None):
+    return sys.exit("no") if x == 2 else {"square": x * x}
 
 
 def interrupted_at_three(x, folder):

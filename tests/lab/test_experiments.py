@@ -124,6 +124,15 @@ def test_the_time_of_a_run_with_several_rows_is_counted_once(main, tmp_path):
     assert result["seconds_of_runs"] == round(result["rows"][0]["seconds"], 1)
 
 
+def test_an_experiment_that_sets_its_workers_has_them_whatever_is_asked(main, tmp_path):
+    experiment = fake(tmp_path, run=runs.square)
+    experiment.WORKERS = 1
+    assert main("fake", "--workers", "2", fake=experiment) == 0
+    result = read(tmp_path / "fake.json")
+    assert result["workers"] == 1 and result["made_by"].endswith("--workers 1")
+    assert command.EXPERIMENTS["head_speed"].WORKERS == 1  # it measures time
+
+
 def test_quick_writes_beside_the_result_and_leaves_it_alone(main, tmp_path):
     main("fake", fake=fake(tmp_path, run=runs.square))
     before = (tmp_path / "fake.json").read_bytes()

@@ -17,6 +17,7 @@ from runs import (
     both_signs,
     called,
     dies_at_three,
+    exits_at_two,
     fails_at_two,
     first_ones_last,
     interrupted_at_three,
@@ -26,7 +27,7 @@ from runs import (
 )
 
 from attn_core.lab import sweep as module
-from attn_core.lab.sweep import sweep, versions
+from attn_core.lab.sweep import clear, sweep, versions
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +125,19 @@ def test_a_failing_run_is_reported_with_its_settings_and_the_others_are_kept(pro
     assert result.failures == [{"configuration": {"x": 2}, "error": "TwoArguments: one and two"}]
 
 
+def test_a_run_that_leaves_python_is_a_failure_too(pool):
+    result = sweep([{"x": x} for x in range(4)], exits_at_two, pool)
+    assert squares(result) == [0, 1, 9]
+    assert [failure["error"] for failure in result.failures] == ["SystemExit: no"]
+
+
+@pytest.mark.parametrize("name", ["seconds", "torch"])
+def test_a_setting_named_like_an_added_column_is_refused_before_anything_runs(pool, tmp_path, name):
+    with pytest.raises(ValueError, match=f"a setting needs a name of its own, got {name}"):
+        sweep([{"x": 1, "folder": str(tmp_path), name: 1}], square, pool)
+    assert called(tmp_path) == []
+
+
 def test_failures_stand_in_the_order_of_the_configurations(pool):
     result = sweep([{"y": 3}, {"x": 1}, {"y": 1}, {"y": 2}], square, pool)
     assert [failure["configuration"] for failure in result.failures] == [{"y": 3}, {"y": 1}, {"y": 2}]
@@ -216,6 +230,27 @@ def test_a_half_written_line_costs_one_run_at_most(pool, tmp_path, cut):
         assert len(called(tmp_path)) == (3 if cut == 1 else 4)  # the last line was whole but for its end
 
 
+@pytest.mark.parametrize(
+    "line",
+    [b"null", b"{}", b"5", b"\xff", b'{"configuration": {"x": 0}, "rows": []}', b'{"configuration": 1, "rows": [2]}'],
+)
+def test_a_damaged_line_of_a_store_is_passed_over(pool, tmp_path, line):
+    store = tmp_path / "store"
+    sweep(numbered(tmp_path, 2), square, pool, store=store)
+    store.write_bytes(line.replace(b'{"x": 0}', json.dumps(numbered(tmp_path, 1)[0]).encode()) + b"\n")
+    assert squares(sweep(numbered(tmp_path, 2), square, pool, store=store)) == [0, 1]
+
+
+def test_a_store_is_cleared_unless_it_holds_other_runs(pool, tmp_path):
+    store = tmp_path / "store"
+    sweep(numbered(tmp_path, 3), square, pool, store=store)
+    clear(store, numbered(tmp_path, 2))
+    assert squares(sweep(numbered(tmp_path, 3), square, pool, store=store)) == [0, 1, 4]
+    assert called(tmp_path) == [0, 1, 2]
+    clear(store, numbered(tmp_path, 3))
+    assert not store.exists()
+
+
 def test_a_store_of_another_torch_is_not_used(pool, tmp_path, monkeypatch):
     store = tmp_path / "store"
     sweep(numbered(tmp_path, 2), square, pool, store=store)
@@ -246,7 +281,8 @@ def test_a_worker_that_dies_is_reported_and_what_was_finished_is_kept(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a group of processes gets Ctrl-C in another way there")
-def test_ctrl_c_ends_the_workers_and_keeps_what_is_stored(tmp_path):
+@pytest.mark.parametrize("end, number", [("killpg", "SIGINT"), ("kill", "SIGTERM"), ("kill", "SIGKILL")])
+def test_what_ends_a_sweep_ends_its_workers_and_keeps_what_is_stored(tmp_path, end, number):
     code = "import signal, sys; from runs import *; from attn_core.lab.sweep import sweep\n"
     # A shell may have started the tests in the background, and then Ctrl-C is ignored unless one asks for it.
     code += "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -261,14 +297,26 @@ def test_ctrl_c_ends_the_workers_and_keeps_what_is_stored(tmp_path):
         while called(tmp_path) != [0, 1] or not (tmp_path / "store").read_text():
             assert child.poll() is None
             time.sleep(0.05)
-        os.killpg(child.pid, signal.SIGINT)
+        getattr(os, end)(child.pid, signal.Signals[number])  # Ctrl-C goes to all, the others to the sweep alone
         assert child.wait(20) != 0
+        patience = time.monotonic() + 20
+        while group_lives(child.pid):
+            assert time.monotonic() < patience
+            time.sleep(0.05)
     finally:
-        if child.poll() is None:
+        if group_lives(child.pid):
             os.killpg(child.pid, signal.SIGKILL)
-            child.wait()
+        child.wait()
     assert called(tmp_path) == [0, 1]
     assert json.loads((tmp_path / "store").read_text())["configuration"]["x"] == 0
+
+
+def group_lives(number):
+    try:
+        os.killpg(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("in_processes", [False, True])

@@ -344,6 +344,21 @@ def test_an_svg_is_xml_and_says_what_it_shows(tmp_path):
     assert figure.alt in text
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
+def test_an_svg_of_tokens_that_xml_forbids_is_xml_too(tmp_path):
+    text = save(heatmap(WEIGHTS, ["a\x01", "b\x0b", "c\x00"]), tmp_path / "figure.svg").read_text(encoding="utf-8")
+    assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_a_long_token_leaves_room_for_the_map():
+    figure = heatmap(WEIGHTS, ["short", "antidisestablishmentarianism", "internationalization"])
+    figure.draw_without_rendering()
+    axis = figure.axes[0]
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["short", "antidisestablis…", "internationaliz…"]
+    assert axis.get_window_extent().width > 0.3 * figure.bbox.width
+    assert "antidisestablishmentarianism" in figure.alt
+
+
 def test_a_png_says_what_it_shows(tmp_path):
     figure = heatmap(WEIGHTS, ["a", "b", "c"])
     assert Image.open(save(figure, tmp_path / "figure.png")).text["Description"] == figure.alt

@@ -45,7 +45,8 @@ function matches(sections, words) {
 // The text around the first word, with every word marked. Text stays text: no markup is made from it.
 function excerpt(text, words) {
   const lower = text.toLowerCase();
-  const first = Math.max(0, Math.min(...words.map((word) => lower.indexOf(word)).filter((at) => at >= 0), text.length) - 40);
+  const near = Math.min(...words.map((word) => lower.indexOf(word)).filter((at) => at >= 0), text.length) - 40;
+  const first = near > 0 ? text.indexOf(" ", near) + 1 : 0; // not inside a word
   const piece = text.slice(first, first + 140);
   const node = document.createElement("span");
   if (first) node.append("… ");
@@ -109,7 +110,7 @@ function setUpSearch() {
   };
   query.addEventListener("input", search);
   query.addEventListener("focus", () => query.value && search());
-  query.addEventListener("keydown", (event) => event.key === "Enter" && list.querySelector("a")?.click());
+  query.addEventListener("keydown", (event) => event.key === "Enter" && !results.hidden && list.querySelector("a")?.click());
   query.parentElement.addEventListener("keydown", walk);
   list.addEventListener("click", close);
   document.addEventListener("pointerdown", (event) => event.target.closest(".search") || close());

@@ -14,6 +14,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 import jinja2
 import nbformat
@@ -93,7 +94,10 @@ def markdown(text: str, links) -> tuple[str, list[tuple[int, str, str]]]:
     links: a function from a link's target to the target on the page, or to nothing, which leaves plain text.
     """
     renderer = Renderer(links)
-    return chinese(MarkdownWithMath(renderer=renderer).render(text)), renderer.headings
+    made = MarkdownWithMath(renderer=renderer).render(text)
+    # No line begins with the mark that ends a formula.
+    made = re.sub(r"<math(?:(?!</math>).)*</math>[.,;:?)]+", r'<span class="whole">\g<0></span>', made)
+    return chinese(made), renderer.headings
 
 
 def slug(text: str) -> str:
@@ -116,6 +120,18 @@ def formula(tex: str, display: str) -> str:
     prime = r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>'
     mathml = re.sub(r"<msup>(<mi>[^<]+</mi>)<mi>&#x02032;</mi></msup>", prime, mathml)
     return mathml.replace("<mo>&#x0221E;</mo>", "<mi>&#x0221E;</mi>")
+
+
+def written(math: str) -> str:
+    """A formula in MathML as plain text, such as √d_k."""
+
+    def text(node) -> str:
+        parts = [text(child) for child in node]
+        join = {"msub": "_", "msup": "^", "mfrac": "/"}.get(node.tag.rpartition("}")[2])
+        root = "√" if node.tag.endswith("msqrt") else ""
+        return root + (join.join(parts) if join else "".join(parts)) + (node.text or "").strip()
+
+    return text(ElementTree.fromstring(math))
 
 
 def chinese(markup: str) -> str:
@@ -177,7 +193,8 @@ def _picture(png: str, alt: str, name: str) -> str:
     width, height = struct.unpack(">II", b64decode(png[:64])[16:24])
     return (
         f'<figure class="picture"><img src="data:image/png;base64,{png}" alt="{html.escape(alt)}" width="{width}" '
-        f'height="{height}"><button type="button" data-save="{name}.png">Save PNG</button></figure>'
+        f'height="{height}" style="--width: {width}px">'
+        f'<button type="button" data-save="{name}.png">Save PNG</button></figure>'
     )
 
 
@@ -256,20 +273,25 @@ def fonts(text: str) -> str:
 
 def write_made(name: str, make: Callable, arguments: list[str], notebooks: Path) -> int:
     """Write what `make` makes of all notebooks into the folder of the arguments, else into build; the exit status."""
+    if len(arguments) > 1 or any(argument.startswith("-") for argument in arguments):
+        print(f"usage: python tools/{name}.py [FOLDER]", file=sys.stderr)
+        return 2
     folder = Path(arguments[0]) if arguments else ROOT / "build" / name
     try:
-        files = make(sorted(notebooks.glob("*.ipynb")))
+        print(write_folder(folder, make(sorted(notebooks.glob("*.ipynb")))))
     except Broken as error:
         print(f"The {name} could not be made: {error}.", file=sys.stderr)
         return 1
-    print(write_folder(folder, files))
     return 0
 
 
 def write_folder(folder: Path, files: dict[str, str]) -> str:
-    """Write all files in place of what the folder held, and say so in a sentence."""
-    if folder.exists():
-        shutil.rmtree(folder)
+    """Write all files in place of those made before, and say so. Raises Broken for a folder of something else."""
+    held = sorted(folder.iterdir()) if folder.is_dir() else []
+    if (folder.exists() and not folder.is_dir()) or (held and not (folder / "assets" / "explorers.js").is_file()):
+        raise Broken(f"{folder} holds something that was not made here; name a new folder or an empty one")
+    for old in held:
+        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

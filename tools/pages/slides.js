@@ -14,10 +14,12 @@ function showNotes() {
   page.title = "Notes";
   page.body.replaceChildren();
   page.body.style = "font: 20px/1.5 system-ui, sans-serif; margin: 1.5em; max-width: 45em; overflow-wrap: break-word";
-  add("h1", slide.querySelector("h1, h2").textContent);
+  const heading = (kind, of) => add(kind, "").append(...[...of.querySelector("h1, h2").childNodes].map((node) => page.importNode(node, true)));
+  heading("h1", slide);
   const said = slide.querySelector(".notes");
   if (said) page.body.append(page.importNode(said, true));
-  add("p", next ? `Next: ${next.querySelector("h1, h2").textContent}` : "The end");
+  add("p", next ? "Next:" : "The end");
+  if (next) heading("p", next);
   const clock = add("p", "");
   clock.id = "clock";
   showTime();
