@@ -104,8 +104,7 @@ def attend(
 def attention_trace(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> AttentionTrace:
     """Attention step by step, with every intermediate kept: for looking, not for speed.
 
-    Shapes, masks and errors as in `scaled_dot_product_attention`; `weights` and `values` agree with it, unless the
-    unscaled scores are too large for half precision.
+    Shapes, masks, errors as in `scaled_dot_product_attention`, and its results unless half precision is too small.
     """
     query, key, value = checked_inputs(query, key, value)
     mask = None if mask is None else _checked_mask(mask, query, key)
@@ -124,8 +123,9 @@ def _apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
 def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the keys the mask leaves, (..., L, S); a query that it leaves none gets zeros."""
     masked = _apply_mask(scores, mask)
-    # In half precision a score and the least number of its dtype, which some masks use, may add up to -inf.
-    blind = (~mask if mask.dtype == torch.bool else masked == -math.inf).all(-1, keepdim=True)
+    # In half precision a score plus the least number, which some masks use, may be -inf; torch adds in float32.
+    nothing = ~mask if mask.dtype == torch.bool else (mask == -math.inf) | (masked == -math.inf)
+    blind = nothing.all(-1, keepdim=True)
     # Softmax of a row of -inf is 0/0, and its NaN would spoil the gradients too: fill such a row before and after.
     return _softmax_over_keys(masked.masked_fill(blind, 0.0)).masked_fill(blind, 0.0)
 

@@ -314,6 +314,14 @@ def test_the_least_number_of_float16_on_every_key_gives_no_nan(need_weights):
     assert attention_trace(query, key, value, mask).values.isfinite().all()
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_query_that_an_additive_mask_leaves_nothing_gets_zeros_whatever_its_scores(bad):
+    query, key, value = (x.detach() for x in random_inputs())
+    key[:, 0, 0] = bad
+    output = scaled_dot_product_attention(query, key, value, torch.full((3, 5), -math.inf, dtype=torch.float64))
+    assert not output.values.any() and not output.weights.any()
+
+
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("batch", [(), (2,), (2, 4)])
 @pytest.mark.parametrize("shape", [(), (1,), (5,)])

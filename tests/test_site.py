@@ -79,8 +79,7 @@ def test_a_page_has_sections_outputs_and_pictures_with_their_texts(site, tmp_pat
 )
 def test_a_broken_notebook_gets_one_sentence_that_names_it(site, tmp_path, capsys, cells, start, sentence):
     folder = tmp_path / "site"
-    folder.mkdir()
-    (folder / "old.html").write_text("old")
+    site.render.write_folder(folder, {"old.html": "old", site.render.MADE_HERE: ""})
     written(tmp_path, *cells, start=start)
     assert site.main([str(folder)], tmp_path) == 1
     said = capsys.readouterr().err
@@ -106,8 +105,12 @@ def test_a_folder_of_something_else_is_left_as_it_is(site, slides, tmp_path, cap
 def test_what_was_made_before_is_replaced_whole(tmp_path):
     write_folder = tool("site").render.write_folder
     files = {"index.html": "1", "assets/explorers.js": "2"}
-    write_folder(tmp_path, files | {"old/page.html": "3"})
+    write_folder(tmp_path, files | {"old/page.html": "3", "assets/old.css": "4"})
+    (tmp_path / ".hidden").touch()
+    with pytest.raises(TypeError):  # interrupted after the first file
+        write_folder(tmp_path, {"assets/explorers.js": "2", "index.html": None})
     write_folder(tmp_path, files)
+    (tmp_path / ".hidden").unlink()
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["explorers.js", "index.html"]
 
 
@@ -141,6 +144,8 @@ def test_formulas_become_mathml(site, tex, expected):
         (r"\sqrt{d_k}", "√d_k"),
         (r"e^{s_{ij}}", "e^s_ij"),
         (r"\frac{a}{b} + 1", "a/b+1"),
+        (r"x_i^2", "x_i^2"),
+        (r"p < 0.05", "p<0.05"),
     ],
 )
 def test_formulas_are_searched_for_as_they_are_written(site, tex, text):

@@ -120,7 +120,7 @@ def plain(markup: str) -> str:
     markup = re.sub(
         r"<(h1|h2|script|pre)\b.*?</\1>|<figure.*?</figure>|<summary>.*?</summary>", " ", markup, flags=re.DOTALL
     )
-    markup = re.sub("<math.*?</math>", lambda math: render.written(math[0]), markup, flags=re.DOTALL)
+    markup = re.sub("<math.*?</math>", lambda math: html.escape(render.written(math[0])), markup, flags=re.DOTALL)
     apart = re.sub(r"</?(?:p|li|td|th|div)\b[^>]*>", " ", markup)
     return " ".join(html.unescape(re.sub("<[^>]+>", "", apart)).split())
 

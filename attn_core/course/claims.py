@@ -26,6 +26,10 @@ CHECKS = {
 WIDTHS = {"id": 19, "section": 7, "document": 23, "verdict": 15, "measured": 26}  # 98 in a line fit on a page
 
 
+class DamagedResult(ValueError):
+    """A result file that is there and holds no rows."""
+
+
 def claims(ids: list[str] | None = None) -> list[dict]:
     """The claims with these ids in the order of the ledger, or all.
 
@@ -41,7 +45,7 @@ def claims(ids: list[str] | None = None) -> list[dict]:
 
 
 def measure(claim: dict, folder: Path = RESULTS) -> Finding:
-    """What we measure for a claim, and the verdict that follows. Raises FileNotFoundError where a result is missing."""
+    """What we measure for a claim, and the verdict that follows. Raises as `result_table` does."""
     tables = [result_table(name, folder) for name in claim.get("results", [])]
     with torch.random.fork_rng(devices=[]):  # the reader's random state stays as it was
         torch.manual_seed(0)
@@ -51,7 +55,7 @@ def measure(claim: dict, folder: Path = RESULTS) -> Finding:
 def result_table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
     """The rows of a committed result.
 
-    Raises FileNotFoundError where it is missing and ValueError where it is damaged, with the command that makes it.
+    Raises FileNotFoundError where it is missing, DamagedResult where it is damaged, with the command that makes it.
     """
     path = Path(folder) / f"{name}.json"
     shown = Path(*path.parts[-3:]).as_posix()  # no path of this machine
@@ -62,7 +66,7 @@ def result_table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
     except (ValueError, KeyError, TypeError):
         rows = []
     if not rows:
-        raise ValueError(f"{shown} is damaged; `python -m attn_core.lab {name}` makes it again")
+        raise DamagedResult(f"{shown} is damaged; `python -m attn_core.lab {name}` makes it again")
     return pd.DataFrame(rows)
 
 
@@ -76,7 +80,7 @@ def claim_rows(ids: list[str] | None = None, folder: Path = RESULTS) -> list[dic
     for claim in claims(ids):
         try:
             measured, verdict = measure(claim, folder)
-        except (FileNotFoundError, ValueError) as error:
+        except (FileNotFoundError, DamagedResult) as error:
             measured, verdict = str(error), "open"
         if verdict not in (claim["verdict"], "open"):
             verdict += f" (ledger: {claim['verdict']})"

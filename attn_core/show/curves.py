@@ -36,7 +36,7 @@ def interval_curves(
     """
     if missing := [name for name in (x, by, "mean", "low", "high") if name not in estimates]:
         raise ValueError(f"the estimates must have the columns {', '.join(missing)}, got {', '.join(estimates)}")
-    groups = estimates.groupby(by, sort=False, dropna=False)
+    groups = estimates.groupby(by, sort=False, dropna=False, observed=True)
     if len(groups) > len(MARKERS):
         raise ValueError(f"at most {len(MARKERS)} curves can be told apart, got {len(groups)}")
     figure, axis = new_figure(7.5, 4.2, _alt(estimates, x, by, x_label, y_label, title))
@@ -47,7 +47,7 @@ def interval_curves(
             points = points[points["mean"].notna()].sort_values(x)
             bars = (points["mean"] - points["low"], points["high"] - points["mean"])
             aside = SHIFT * (number - (len(groups) - 1) / 2)
-            first, last = places[0], places[-1]
+            first, last = (limit(place for place in places if place > 0 or not log_x) for limit in (min, max))
             xs = points[x] * (last / first) ** aside if log_x else points[x] + (last - first) * aside
             axis.errorbar(xs, points["mean"], bars, label=kind, marker=marker, color=colour, capsize=3, ms=6)
         for (name, xs, ys), line in zip(guides, itertools.cycle(["--", ":", "-."])):
@@ -66,7 +66,7 @@ def interval_curves(
 
 def _alt(estimates: pd.DataFrame, x: str, by: str, x_label: str, y_label: str, title: str | None) -> str:
     parts = [f"{title}." if title else "", f"{y_label} against {x_label}."]
-    for kind, points in estimates[estimates["mean"].notna()].groupby(by, sort=False, dropna=False):
+    for kind, points in estimates[estimates["mean"].notna()].groupby(by, sort=False, dropna=False, observed=True):
         values = ", ".join(f"{place:,} {mean:.2f}" for place, mean in zip(points[x], points["mean"], strict=True))
         parts.append(f"{kind}: {values}.")
     return " ".join(filter(None, parts))

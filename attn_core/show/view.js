@@ -227,9 +227,10 @@ function render({ model, el }) {
 
   // Where the maps are wider than the page, the column of the selected cell comes into sight.
   function reveal(index) {
-    const { origin, cell } = panels[index];
-    const box = holder.getBoundingClientRect();
-    const left = parts[index].canvas.getBoundingClientRect().left - box.left + origin[0] + parts[index].selected[1] * cell[0];
+    const { origin, cell, size } = panels[index];
+    const [box, canvas] = [holder, parts[index].canvas].map((node) => node.getBoundingClientRect());
+    const scale = canvas.width / size[0]; // not 1 on a slide
+    const left = (canvas.left - box.left) / scale + origin[0] + parts[index].selected[1] * cell[0];
     if (left < 0) holder.scrollLeft += left;
     if (left + cell[0] > holder.clientWidth) holder.scrollLeft += left + cell[0] - holder.clientWidth;
   }

@@ -241,18 +241,23 @@ def test_the_readout_forgets_a_cell_that_is_no_longer_there(shown):
     assert page.locator(".readout").inner_text().startswith("Point at a cell")
 
 
-def test_keys_bring_a_cell_into_sight_where_the_map_is_wider_than_its_place(shown):
+@pytest.mark.parametrize("zoom", [1, 1.5, 0.6])
+def test_keys_bring_a_cell_into_sight_where_the_map_is_wider_than_its_place(shown, zoom):
     page = shown(weight_panels(np.full((1, 30, 30), 1 / 30), [f"token{i}" for i in range(30)]))
-    page.add_style_tag(content="#place { width: 200px } .panels { overflow-x: auto }")
+    page.add_style_tag(content=f"#place {{ width: 200px; zoom: {zoom} }} .panels {{ overflow-x: auto }}")
     page.locator("canvas").focus()
-    for _ in range(29):
-        page.keyboard.press("ArrowRight")
-    inside = """([{ origin, cell, columns }]) => {
+    inside = """([{ origin, cell, columns }, column]) => {
         const [box, canvas] = [".panels", "canvas"].map((name) => document.querySelector(name).getBoundingClientRect());
-        const right = canvas.left + origin[0] + columns * cell[0];
-        return right <= box.right + 1 && right - cell[0] >= box.left;
+        const scale = canvas.width / parseFloat(document.querySelector("canvas").style.width);
+        const left = canvas.left + (origin[0] + column * cell[0]) * scale;
+        return left >= box.left - 1 && left + cell[0] * scale <= box.right + 1;
     }"""
-    assert page.evaluate(inside, drawn(page))
+    steps = [("ArrowRight", column) for column in range(1, 30)] + [
+        ("ArrowLeft", column) for column in reversed(range(29))
+    ]
+    for key, column in steps:
+        page.keyboard.press(key)
+        assert page.evaluate(inside, [drawn(page)[0], column]), column
 
 
 def test_keys_on_the_buttons_stay_with_them_and_shortcuts_do_not(shown):

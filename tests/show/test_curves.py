@@ -45,6 +45,12 @@ def test_none_is_a_kind_like_any_other():
     assert figure.alt.endswith("nan: 32 0.70.")
 
 
+def test_a_place_at_0_stays_out_of_a_logarithmic_axis():
+    at_0 = table().replace({"length": {32: 0}})
+    figure = interval_curves(at_0, "length", "kind", log_x=True, **LABELS)
+    figure.draw_without_rendering()
+
+
 @pytest.mark.parametrize("log_x", [False, True])
 def test_curves_stand_a_little_aside_of_one_another_so_that_no_bar_hides_another(log_x):
     curves = drawn(interval_curves(table(), "length", "kind", log_x=log_x, **LABELS)).values()

@@ -13,6 +13,7 @@ import sys
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -122,14 +123,18 @@ def formula(tex: str, display: str) -> str:
     return mathml.replace("<mo>&#x0221E;</mo>", "<mi>&#x0221E;</mi>")
 
 
+# What stands before each child of an element when a formula is written in one line.
+SIGNS = {"msqrt": "√", "msub": ("", "_"), "msup": ("", "^"), "msubsup": ("", "_", "^"), "mfrac": ("", "/")}
+
+
 def written(math: str) -> str:
     """A formula in MathML as plain text, such as √d_k."""
 
     def text(node) -> str:
         parts = [text(child) for child in node]
-        join = {"msub": "_", "msup": "^", "mfrac": "/"}.get(node.tag.rpartition("}")[2])
-        root = "√" if node.tag.endswith("msqrt") else ""
-        return root + (join.join(parts) if join else "".join(parts)) + (node.text or "").strip()
+        before = SIGNS.get(node.tag.rpartition("}")[2], ())
+        signed = [sign + part for sign, part in zip_longest(before, parts, fillvalue="")]
+        return "".join(signed) + (node.text or "").strip()
 
     return text(ElementTree.fromstring(math))
 
@@ -278,6 +283,7 @@ def write_made(name: str, make: Callable, arguments: list[str], notebooks: Path)
         return 2
     folder = Path(arguments[0]) if arguments else ROOT / "build" / name
     try:
+        check_folder(folder)
         print(write_folder(folder, make(sorted(notebooks.glob("*.ipynb")))))
     except Broken as error:
         print(f"The {name} could not be made: {error}.", file=sys.stderr)
@@ -285,14 +291,29 @@ def write_made(name: str, make: Callable, arguments: list[str], notebooks: Path)
     return 0
 
 
-def write_folder(folder: Path, files: dict[str, str]) -> str:
-    """Write all files in place of those made before, and say so. Raises Broken for a folder of something else."""
-    held = sorted(folder.iterdir()) if folder.is_dir() else []
-    if (folder.exists() and not folder.is_dir()) or (held and not (folder / "assets" / "explorers.js").is_file()):
+MADE_HERE = "assets/explorers.js"
+
+
+def check_folder(folder: Path) -> list[Path]:
+    """What stands in a folder. Raises Broken for one with something else than pages or slides that were made here."""
+    held = content(folder)
+    if (folder.exists() and not folder.is_dir()) or (held and not (folder / MADE_HERE).is_file()):
         raise Broken(f"{folder} holds something that was not made here; name a new folder or an empty one")
-    for old in held:
-        shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
-    for name, text in files.items():
+    return held
+
+
+def content(folder: Path) -> list[Path]:
+    """The files and folders in a folder but for hidden ones, which a system may leave there."""
+    return [path for path in folder.iterdir() if not path.name.startswith(".")] if folder.is_dir() else []
+
+
+def write_folder(folder: Path, files: dict[str, str]) -> str:
+    """Write all files in place of those made before, and say so in a sentence. Raises as check_folder."""
+    for old in [*check_folder(folder), *content(folder / "assets")]:
+        if old not in (folder / "assets", folder / MADE_HERE):
+            shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
+    # The sign that it was made here is the first to come and never goes: what was interrupted can be made again.
+    for name, text in sorted(files.items(), key=lambda file: file[0] != MADE_HERE):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", newline="\n")
