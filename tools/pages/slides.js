@@ -38,25 +38,32 @@ function openNotes() {
   showNotes();
 }
 
-// Wide code and outputs get smaller letters; pictures and explorers are as large as the slide allows.
+// Wide and long code and outputs get smaller letters; pictures and explorers are as large as the slide allows.
 function fit() {
   const slide = Reveal.getCurrentSlide();
-  for (const text of slide.querySelectorAll("pre")) {
+  const texts = [...slide.querySelectorAll("pre")];
+  const sizeOf = (text) => parseFloat(getComputedStyle(text).fontSize);
+  for (const text of texts) {
     text.style.fontSize = "";
-    const size = parseFloat(getComputedStyle(text).fontSize);
-    if (text.scrollWidth > text.clientWidth) text.style.fontSize = `${(size * text.clientWidth) / (text.scrollWidth + 8)}px`;
+    if (text.scrollWidth > text.clientWidth) text.style.fontSize = `${(sizeOf(text) * text.clientWidth) / (text.scrollWidth + 8)}px`;
   }
   enlarge(slide, 1.5);
+  for (let tries = 0; tries < 8 && reachesTooLow(slide); tries++) {
+    for (const text of texts) text.style.fontSize = `${0.95 * sizeOf(text)}px`;
+  }
+}
+
+function reachesTooLow(slide) {
+  const box = slide.getBoundingClientRect();
+  const content = [...slide.children].filter((node) => !node.matches(".notes"));
+  return content.some((node) => ((node.getBoundingClientRect().bottom - box.top) / box.height) * 720 > 684);
 }
 
 function enlarge(slide, zoom) {
-  const box = slide.getBoundingClientRect();
-  const content = [...slide.children].filter((node) => !node.matches(".notes"));
-  const tooLow = () => content.some((node) => ((node.getBoundingClientRect().bottom - box.top) / box.height) * 720 > 684);
   const set = () => {
     for (const node of slide.querySelectorAll(".picture img, .explorer")) node.style.zoom = zoom;
   };
-  for (set(); tooLow() && zoom > 0.5; set()) zoom -= 0.05;
+  for (set(); reachesTooLow(slide) && zoom > 0.5; set()) zoom -= 0.05;
 }
 
 // More maps than fitted at first.
