@@ -1,6 +1,9 @@
 """What makes pages and slides of notebooks: texts, formulas, links, and sentences on notebooks that are broken."""
 
+import gzip
+import json
 import re
+from base64 import b64decode
 
 import nbformat
 import pytest
@@ -112,6 +115,42 @@ def test_what_was_made_before_is_replaced_whole(tmp_path):
     write_folder(tmp_path, files)
     (tmp_path / ".hidden").unlink()
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["explorers.js", "index.html"]
+
+
+SQUARES = """
+import ipywidgets as widgets
+from attn_core.show import Explorer, matrix_panel
+def square_explorer(number):
+    def squares(power):
+        return [matrix_panel([[number**power]], "", ["r"], ["c"], "row", "column", "value")], f"{number**power + EXTRA}"
+    return Explorer("squares", {"power": widgets.IntSlider(value=2, min=2, max=2)}, squares)
+"""
+
+
+def captions(markup):
+    """The captions of every explorer of some HTML, each of which stands right behind the place of its explorer."""
+    blocks = re.findall(r'<div class="explorer" data-explorer="\w+"></div><script[^>]*>([^<]+)</script>', markup)
+    assert len(blocks) == markup.count("data-explorer=")
+    unpacked = [gzip.decompress(b64decode(block)) for block in blocks]
+    return [json.loads(data[8 : 8 + int.from_bytes(data[:4], "little")])["captions"] for data in unpacked]
+
+
+def test_each_call_of_an_explorer_shows_what_its_own_arguments_and_its_own_notebook_make(site, slides, tmp_path):
+    def calling(folder, extra, *numbers):
+        folder.mkdir()
+        needed = code(f"EXTRA = {extra}\n{SQUARES}", name="needed")
+        needed.metadata["tags"] = ["explorer"]
+        calls = [code(f"square_explorer({n})", picture(), name=f"call-{k}") for k, n in enumerate(numbers)]
+        return written(folder, needed, *calls)
+
+    two, other = calling(tmp_path / "two", 0, 3, 5, 3), calling(tmp_path / "other", 100, 3)
+    page = site.notebook_page(two).body
+    assert captions(page) == [["9"], ["25"], ["9"]]
+    assert captions(site.notebook_page(other).body) == [["109"]]
+    (slide,) = slides.deck(two)
+    assert captions("".join(slide.shown)) == [["9"], ["25"], ["9"]]
+    ids = re.findall(r'\bid="([^"]*)"', page)
+    assert len(ids) == len(set(ids))
 
 
 def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):

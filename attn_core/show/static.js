@@ -3,15 +3,16 @@
 
 const TOO_OLD = "This browser cannot unpack the explorer. A newer one can; the picture shows one of its settings.";
 
-// Every explorer of the page: a place that names a script whose text is its block.
+// Every explorer of the page: a place with a script behind it whose text is its block.
 export function startAll({ view, untrained, steps }) {
   const computed = { qkv: steps.qkvSteps, heads: (...given) => steps.headSteps(untrained, ...given) };
-  for (const place of document.querySelectorAll("[data-explorer]")) {
-    start(place, document.getElementById(place.dataset.explorer).textContent, view, computed).catch((error) => {
+  document.querySelectorAll("[data-explorer]").forEach((place, number) => {
+    place.id = `${place.dataset.explorer}-${number}`; // several may have one name
+    start(place, place.nextElementSibling.textContent, view, computed).catch((error) => {
       place.dataset.state = "failed"; // then the picture is shown
       throw error;
     });
-  }
+  });
 }
 
 export async function start(place, encoded, view, computed) {
@@ -122,7 +123,7 @@ function run(place, { name, controls, listed, rows, stays_full: staysFull, trait
       const lacking = control.kind === "text" && [...to].some((letter) => letter >= "\u2e80" && !glyphs.includes(letter));
       if (lacking) moreGlyphs().then((bytes) => model.change({ font: bytes }));
     };
-    return makeField[control.kind]({ place, id: `${place.dataset.explorer}-${control.argument}`, control, offers, get: () => chosen[k], move });
+    return makeField[control.kind]({ place, id: `${place.id}-${control.argument}`, control, offers, get: () => chosen[k], move });
   });
   show();
   view.render({ model, el: add("div", place) });

@@ -43,8 +43,13 @@ BYTES_AT_MOST = 15_000_000
 def files():
     site = tool("site")
     made = site.site(NOTEBOOKS)
-    EXPLORERS.update(site.render.live)
+    if "trained_explorer" in AT:
+        EXPLORERS["trained_explorer"] = site.render.live[blocks_of(made[AT["trained_explorer"]])[0]]
     return made
+
+
+def blocks_of(page):
+    return re.findall(r'<script type="text/plain">(.*?)</script>', page)
 
 
 @pytest.fixture(scope="module")
@@ -213,6 +218,20 @@ def test_the_steps_in_javascript_are_those_of_python(visit):
     assert len(computed) == 512
     for settings, result in zip(grid, computed, strict=True):
         assert difference(result, *qkv_steps(**settings)) == "", settings
+
+
+def test_two_explorers_of_one_name_on_a_page_show_each_its_own(visit, files, folder):
+    text = files[AT["qkv_explorer"]].replace('data-explorer="scale_explorer"', 'data-explorer="qkv_explorer"')
+    (folder / "twins.html").write_text(text, encoding="utf-8")
+    page = visit("twins.html")
+    both = page.locator(".explorer[data-state='ready']:has(canvas)")
+    both.nth(1).wait_for()
+    found = {frozenset(shown(place)["settings"]): place for place in both.all()}
+    assert set(found) == {frozenset(EXPLORERS[name].settings) for name in ("scale_explorer", "qkv_explorer")}
+    for name in ("scale_explorer", "qkv_explorer"):
+        right(found[frozenset(EXPLORERS[name].settings)], name)
+    ids = page.eval_on_selector_all("[id]", "(nodes) => nodes.map((node) => node.id)")
+    assert len(ids) == len(set(ids))
 
 
 SENTENCES = {

@@ -203,27 +203,37 @@ def _picture(png: str, alt: str, name: str) -> str:
     )
 
 
-blocks: dict[str, str] = {}
+# Blocks by all that they are made of; explorers whose values a notebook computes, by their blocks.
+blocks: dict[tuple, str] = {}
 live: dict[str, Explorer] = {}
 
 
 def block(call: re.Match, cells, path: Path) -> str:
     """The block of the explorer that a cell calls: name and arguments."""
     name, arguments = call.groups()
-    if name not in blocks:
+    # The same call shows something else after other cells and in a folder with other files.
+    sources = [cell.source for cell in explorer_cells(cells)]
+    made_of = (name, arguments, path.parent.resolve(), *sources) if arguments else (name,)
+    if made_of not in blocks:
         if arguments:
-            live[name] = live_explorer(call[0], cells, path)
-            blocks[name] = static.stored(live[name], OFFERED.get(name))
+            explorer = live_explorer(call[0], cells, path)
+            blocks[made_of] = static.stored(explorer, OFFERED.get(name))
+            live[blocks[made_of]] = explorer
         elif name in offline.BLOCKS:
-            blocks[name] = offline.BLOCKS[name]()
+            blocks[made_of] = offline.BLOCKS[name]()
         else:
             raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(offline.BLOCKS)}")
-    return blocks[name]
+    return blocks[made_of]
+
+
+def explorer_cells(cells) -> list:
+    """The cells with the tag "explorer", which hold what the calls of explorers need."""
+    return [cell for cell in cells if "explorer" in cell.metadata.get("tags", [])]
 
 
 def live_explorer(call: str, cells, path: Path) -> Explorer:
-    """What a call in a notebook makes, after the cells with the tag "explorer", which hold what it needs."""
-    needed = [cell for cell in cells if "explorer" in cell.metadata.get("tags", [])]
+    """What a call in a notebook makes, after the cells that hold what it needs."""
+    needed = explorer_cells(cells)
     names: dict = {}
     try:
         with contextlib.chdir(path.parent), contextlib.redirect_stdout(io.StringIO()):
@@ -237,10 +247,13 @@ def live_explorer(call: str, cells, path: Path) -> Explorer:
 
 
 def _explorer(name: str, block: str, picture: str) -> str:
-    """An explorer that runs by itself; on paper and where it cannot run, its picture stands there."""
+    """An explorer that runs by itself; on paper and where it cannot run, its picture stands there.
+
+    static.js finds the block behind its place, not by a name: a page may have several explorers of one name.
+    """
     return (
         f'<div class="explorer" data-explorer="{name}"></div>'
-        f'<script type="text/plain" id="{name}">{block}</script>'
+        f'<script type="text/plain">{block}</script>'
         f'<div class="instead">{picture}</div>'
     )
 
