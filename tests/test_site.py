@@ -153,6 +153,24 @@ def test_each_call_of_an_explorer_shows_what_its_own_arguments_and_its_own_noteb
     assert len(ids) == len(set(ids))
 
 
+TEXTS = """
+import ipywidgets as widgets
+from attn_core.show import Explorer, matrix_panel
+panel = matrix_panel([[1.0]], "", ["r"], ["c"], "row", "column", "value")
+def trained_explorer(text):
+    return Explorer("texts", {"sentence": widgets.Text(value=text)}, lambda sentence: ([panel], sentence))
+"""
+
+
+def test_a_sentence_that_a_call_names_is_on_offer_also_where_nobody_foresaw_it(site, tmp_path):
+    needed = code(TEXTS, name="needed")
+    needed.metadata["tags"] = ["explorer"]
+    foreseen = site.render.OFFERED["trained_explorer"]["sentence"]
+    calls = [code(f"trained_explorer({text!r})", picture(), name=f"call-{len(text)}") for text in ("A b.", foreseen[0])]
+    page = site.notebook_page(written(tmp_path, needed, *calls))
+    assert captions(page.body) == [["A b.", *foreseen], foreseen]
+
+
 def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):
     (tmp_path / "01_one.ipynb").write_text("{ no json")
     for maker in (site, slides):

@@ -217,13 +217,19 @@ def block(call: re.Match, cells, path: Path) -> str:
     if made_of not in blocks:
         if arguments:
             explorer = live_explorer(call[0], cells, path)
-            blocks[made_of] = static.stored(explorer, OFFERED.get(name))
+            blocks[made_of] = static.stored(explorer, offered(name, explorer))
             live[blocks[made_of]] = explorer
         elif name in offline.BLOCKS:
             blocks[made_of] = offline.BLOCKS[name]()
         else:
             raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(offline.BLOCKS)}")
     return blocks[made_of]
+
+
+def offered(name: str, explorer: Explorer) -> dict[str, list]:
+    """What stands in OFFERED for an explorer, always with what its call asked for first."""
+    starts = {argument: explorer.controls[argument].value for argument in OFFERED.get(name, {})}
+    return {argument: list(dict.fromkeys([start, *OFFERED[name][argument]])) for argument, start in starts.items()}
 
 
 def explorer_cells(cells) -> list:
