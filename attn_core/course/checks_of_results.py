@@ -8,7 +8,7 @@ on that side.
 import pandas as pd
 
 from attn_core.course.checks import Finding, all_some_none
-from attn_core.lab.statistics import Estimate, estimate, paired_difference
+from attn_core.lab.intervals import Estimate, estimate, paired_difference
 
 
 def check_rnn_sequential(document: dict, gradients: pd.DataFrame) -> Finding:

@@ -16,6 +16,7 @@ from scipy import stats
 from torch import Tensor
 
 from attn_core.lab.ablation import embedding_shifts
+from attn_core.lab.intervals import paired_p, share_interval
 from attn_core.lab.pretrained import load_pretrained
 from attn_core.lab.probes import (
     LEVEL,
@@ -30,7 +31,6 @@ from attn_core.lab.probes import (
     probe_weights,
     uniform_share,
 )
-from attn_core.lab.statistics import paired_p, share_interval
 
 SETTINGS = {"level": LEVEL}
 

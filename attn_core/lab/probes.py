@@ -18,8 +18,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from attn_core.lab.intervals import holm, paired_p, share_interval
 from attn_core.lab.pretrained import Pretrained, Reading
-from attn_core.lab.statistics import holm, paired_p, share_interval
 
 SENTENCES = Path(__file__).with_name("probe_sentences.toml")
 # What looks, and at what: the word whose form or meaning hangs on the other one looks at it.

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from attn_core.lab.statistics import (
+from attn_core.lab.intervals import (
     Estimate,
     chance_level,
     estimate,
