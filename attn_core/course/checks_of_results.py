@@ -8,7 +8,7 @@ on that side.
 import pandas as pd
 
 from attn_core.course.checks import Finding, all_some_none
-from attn_core.lab.intervals import Estimate, estimate, paired_difference
+from attn_core.lab.intervals import SHARE, Estimate, estimate, paired_difference
 
 
 def check_rnn_sequential(document: dict, gradients: pd.DataFrame) -> Finding:
@@ -54,7 +54,7 @@ def check_head_roles(document: dict, role_binding: pd.DataFrame, head_probes: pd
     And one more: no head is chosen for two of these relations.
     """
     rows = role_binding[(role_binding["length_factor"] == 1) & role_binding["heads"].notna()]
-    focus = {int(heads): estimate(runs["focus"]) for heads, runs in rows.groupby("heads")}
+    focus = {int(heads): estimate(runs["focus"], bounds=SHARE) for heads, runs in rows.groupby("heads")}
     statements = [one.low > 0.5 for heads, one in focus.items() if heads > 1]
     text = ", ".join(f"{heads} {_interval(one)}" for heads, one in focus.items())
     texts, chosen = [], []
@@ -91,7 +91,7 @@ def _gain_of_heads(points: float, factor: int, languages: pd.DataFrame, role_bin
     for name, table in (("languages", languages), ("roles", role_binding)):
         rows = table[table["length_factor"] == factor]
         one, eight = (100 * rows[rows["heads"] == heads]["accuracy"].mean() for heads in (1, 8))
-        gain = _times_100(paired_difference(rows, "heads", 8, 1, "accuracy"))
+        gain = _times_100(paired_difference(rows, "heads", 8, 1, "accuracy", bounds=SHARE))
         statements += [gain.low > 0, _lies_in(points, gain)]
         texts.append(f"{name} {one:.1f} to {eight:.1f} %, gain {_interval(gain, 1)} points")
     length = "" if factor == 1 else f"inputs {factor} times as long: "
@@ -112,7 +112,7 @@ def check_four_to_eight(document: dict, languages: pd.DataFrame, role_binding: p
         among = [
             int(heads)
             for heads in means.index
-            if heads == best or paired_difference(rows, "heads", best, heads, "accuracy").low <= 0
+            if heads == best or paired_difference(rows, "heads", best, heads, "accuracy", bounds=SHARE).low <= 0
         ]
         statements += [heads in among for heads in document["heads"]]
         texts.append(f"{name} {', '.join(map(str, among))}")
@@ -136,7 +136,9 @@ def check_extrapolation(document: dict, extrapolation: pd.DataFrame) -> Finding:
     statements, left_texts, learned_texts = [], [], []
     for code in ("sinusoidal", "rotary", "alibi"):
         left = estimate(by_seed[code, longest] / by_seed[code, shortest])
-        learned = paired_difference(table[table["length"] == longest], "encoding", "learned", code, "accuracy")
+        learned = paired_difference(
+            table[table["length"] == longest], "encoding", "learned", code, "accuracy", bounds=SHARE
+        )
         statements += [left.high < 0.5, learned.low > 0]
         left_texts.append(f"{code} {_interval(left)}")
         learned_texts.append(f"{code} {_interval(learned, 3)}")
@@ -161,8 +163,8 @@ def check_speed(document: dict, head_speed: pd.DataFrame) -> Finding:
 def check_srl(document: dict, role_binding: pd.DataFrame) -> Finding:
     """Statements: with 8 heads clearly more than 95 % of the roles get their word; with 1 head clearly fewer do."""
     rows = role_binding[role_binding["length_factor"] == 1]
-    one, eight = (_times_100(estimate(rows[rows["heads"] == heads]["accuracy"])) for heads in (1, 8))
-    gain = paired_difference(rows, "heads", 8, 1, "accuracy")
+    one, eight = (_times_100(estimate(rows[rows["heads"] == heads]["accuracy"], bounds=SHARE)) for heads in (1, 8))
+    gain = paired_difference(rows, "heads", 8, 1, "accuracy", bounds=SHARE)
     text = f"words given to the right one of 8 roles: 1 head {_interval(one, 1)} %, 8 heads {_interval(eight, 1)} %"
     return Finding(text, all_some_none([eight.low > 95, gain.low > 0]))
 

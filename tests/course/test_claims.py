@@ -130,7 +130,7 @@ def by_heads(accuracy, focus=None, factors=(1, 8)):
     for heads, mean in {None: 0.1, **accuracy}.items():
         for factor in factors:
             rows += runs(heads=heads, length_factor=factor, accuracy=mean)
-    table = pd.DataFrame(rows)
+    table = pd.DataFrame(rows).assign(accuracy=lambda t: t["accuracy"].clip(upper=1))
     table["focus"] = table["heads"].map(focus or {}) * (0.98 + table["seed"] / 100)
     return table
 
