@@ -1,4 +1,8 @@
-"""How many heads does one query need to bring each of eight roles its own word?"""
+"""How many heads, and how long a training, does one query need to bring each of eight roles its own word?
+
+Each length of training is a training of its own: the rate falls to zero at its end, so that the first thousand steps of
+a longer one are something else.
+"""
 
 from dataclasses import dataclass
 
@@ -13,12 +17,15 @@ ROLES = ("time", "place", "person", "object", "manner", "reason", "tool", "amoun
 SETTINGS = {
     "task": {"num_words": 16, "length": 16},
     "d_model": 32,
+    "layers": 1,
+    "heads": [None, 1, 2, 4, 8, 16, 32],
+    "steps": [250, 500, 1000, 2000, 4000, 8000],
     "batch_size": 128,
     "learning_rate": 1e-2,
     "length_factors": [1, 2, 4, 8],
     "test_samples": 2048,
 }
-HEADS = (1, 2, 4, 8, 16, 32)
+SEEDS = 20
 
 
 @dataclass(frozen=True)
@@ -77,17 +84,23 @@ class RoleReader(nn.Module):
         return self.attention(query, x, need_weights=need_weights)
 
 
-def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
-    """One for each number of heads and seed, and the control without attention. quick: a tenth of the steps."""
+def configurations(seeds: int = SEEDS, quick: bool = False) -> list[dict]:
+    """One for each number of heads, None for the control without attention, length of training and seed, the longest
+    first. quick: only the shortest."""
+    lengths = sorted(SETTINGS["steps"], reverse=True)
     return [
-        {"heads": heads, "steps": 100 if quick else 1000, "seed": seed}
+        {"heads": heads, "steps": steps, "seed": seed}
+        for steps in (lengths[-1:] if quick else lengths)
         for seed in range(seeds)
-        for heads in (None, *HEADS)
+        for heads in SETTINGS["heads"]
     ]
 
 
 def run(heads: int | None, steps: int, seed: int) -> list[dict]:
-    """One model, trained and tested: a row per length of the test inputs, in multiples of the training length."""
+    """One model, trained and tested: a row per length of the test inputs, in multiples of the training length.
+
+    focus: see there; at the length of the training only.
+    """
     model = trained_model(heads, steps, seed)
     task = RoleBinding(**SETTINGS["task"])
     parameters = sum(parameter.numel() for parameter in model.parameters())
@@ -96,15 +109,16 @@ def run(heads: int | None, steps: int, seed: int) -> list[dict]:
         generator = torch.Generator().manual_seed(1_000_000 + seed)  # far from the seeds of the training
         batch = task.sample(SETTINGS["test_samples"], generator, factor * task.length)
         row = {"length_factor": factor, "accuracy": round(accuracy(model, batch), 4), "chance": 1 / task.num_words}
-        row |= {"parameters": parameters, "focus": None if heads is None else round(focus(model, batch), 4)}
-        rows.append(row)
+        focused = round(focus(model, batch), 4) if heads is not None and factor == 1 else None
+        rows.append(row | {"focus": focused, "parameters": parameters})
     return rows
 
 
 def focus(model: RoleReader, batch: Batch) -> float:
     """How far each role has a head of its own: the weight its strongest head puts on its word, mean over the roles.
 
-    1 where for each role some head looks at its word alone; at most 1/8 where a single head shares itself evenly.
+    1 where for each role some head looks at its word alone; at most H/8 with H heads. It tells how heads share out the
+    roles, and nothing about how many answers are right: one head can be right with an eighth for each.
     """
     words, roles = batch.inputs
     with torch.no_grad():

@@ -1,6 +1,7 @@
 """Three translators with one interface: a GRU without attention, a GRU with attention, and a Transformer.
 
-Each has `encode(source) -> Memory`, `decode(memory, target_in) -> Decoded` and `forward(source, target_in) -> logits`.
+Each has `encode(source) -> Memory`, `decode(memory, target_in, need_weights=False) -> Decoded` and
+`forward(source, target_in) -> logits`.
 Sentences are rows of token ids, filled up with PAD behind their last token.
 """
 
@@ -31,7 +32,7 @@ class Memory(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """logits (B, T, classes), and weights (B, T, S), who looks at which word; None for a model without attention."""
+    """logits (B, T, classes), and where asked for weights (B, T, S): who looks at which word. Else None."""
 
     logits: Tensor
     weights: Tensor | None
@@ -74,13 +75,13 @@ class GRUTranslator(nn.Module):
         states, _ = pad_packed_sequence(states, batch_first=True, total_length=source.size(1))
         return Memory(states, kept, end.transpose(0, 1).flatten(1))
 
-    def decode(self, memory: Memory, target_in: Tensor) -> Decoded:
+    def decode(self, memory: Memory, target_in: Tensor, need_weights: bool = False) -> Decoded:
         """target_in (B, T) -> what comes after each of its tokens, given it and those before."""
         states, _ = self.decoder(self.target_embedding(target_in), memory.end[None])
         if self.query is None:
             return Decoded(self.answer(states), None)
         found, weights = scaled_dot_product_attention(
-            self.query(states), memory.states, memory.states, memory.kept[:, None]
+            self.query(states), memory.states, memory.states, memory.kept[:, None], need_weights=need_weights
         )
         return Decoded(self.answer(torch.tanh(self.combine(torch.cat([states, found], -1)))), weights)
 
@@ -117,15 +118,15 @@ class TransformerTranslator(nn.Module):
             x = layer(x, kept[:, None, None], self.rotary)
         return Memory(self.encoder_norm(x), kept)
 
-    def decode(self, memory: Memory, target_in: Tensor) -> Decoded:
+    def decode(self, memory: Memory, target_in: Tensor, need_weights: bool = False) -> Decoded:
         """target_in (B, T) -> what comes after each of its tokens, given it and those before.
 
         weights: of the cross-attention in the last layer, the mean over its heads.
         """
         x = self.code(self.target_embedding(target_in))
         for layer in self.decoder:
-            x, weights = layer(x, memory, self.rotary)
-        return Decoded(self.answer(self.decoder_norm(x)), weights.mean(1))
+            x, weights = layer(x, memory, self.rotary, need_weights)
+        return Decoded(self.answer(self.decoder_norm(x)), weights.mean(1) if need_weights else None)
 
 
 class DecoderLayer(EncoderLayer):
@@ -135,11 +136,13 @@ class DecoderLayer(EncoderLayer):
         super().__init__(d_model, num_heads)
         self.cross_attention, self.cross_norm = MultiHeadAttention(d_model, num_heads), nn.LayerNorm(d_model)
 
-    def forward(self, x: Tensor, memory: Memory, rotary: RotaryEmbedding) -> tuple[Tensor, Tensor]:
-        """(B, T, D) -> (B, T, D) and the weights (B, H, T, S) of the cross-attention."""
+    def forward(
+        self, x: Tensor, memory: Memory, rotary: RotaryEmbedding, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """(B, T, D) -> (B, T, D) and, where asked for, the weights (B, H, T, S) of the cross-attention."""
         x = x + rotary_attention(self.attention, rotary, self.attention_norm(x), causal_mask(x.size(1)))
         found, weights = self.cross_attention(
-            self.cross_norm(x), memory.states, mask=memory.kept[:, None, None], need_weights=True
+            self.cross_norm(x), memory.states, mask=memory.kept[:, None, None], need_weights=need_weights
         )
         x = x + found
         return x + self.network(self.network_norm(x)), weights
@@ -178,7 +181,7 @@ def alignment(model: nn.Module, source: Tensor, ids: Tensor) -> Tensor:
             f"source and ids must be one row of ids each, got shapes {tuple(source.shape)} and {tuple(ids.shape)}"
         )
     shown = torch.cat([torch.tensor([BEGIN]), ids[:-1]])
-    weights = model.decode(model.encode(source[None]), shown[None]).weights
+    weights = model.decode(model.encode(source[None]), shown[None], need_weights=True).weights
     if weights is None:
         raise ValueError(f"model must have attention to be aligned, and this {type(model).__name__} has none")
     return weights[0]

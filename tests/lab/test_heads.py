@@ -1,5 +1,7 @@
 """The two experiments on the number of heads: their data, their controls, and what they measure."""
 
+import itertools
+
 import pytest
 import torch
 from babel import Locale
@@ -53,7 +55,7 @@ def test_all_numbers_of_heads_have_the_same_parameters(experiment):
         model = experiment.trained_model(heads, steps=1, seed=0)
         return sum(parameter.numel() for parameter in model.parameters())
 
-    assert len({parameters(heads) for heads in experiment.HEADS}) == 1
+    assert len({parameters(heads) for heads in experiment.SETTINGS["heads"] if heads}) == 1
 
 
 def test_without_attention_exchanging_the_roles_changes_nothing():
@@ -86,33 +88,39 @@ def test_a_run_has_a_row_for_each_length(monkeypatch):
     rows = binding.run(2, steps=2, seed=0)
     assert [row["length_factor"] for row in rows] == binding.SETTINGS["length_factors"]
     assert all(row["chance"] == 1 / 16 and 0 <= row["accuracy"] <= 1 for row in rows)
+    assert [row["focus"] is None for row in rows] == [row["length_factor"] > 1 for row in rows]
     assert all(row["focus"] is None for row in binding.run(None, steps=2, seed=0))
 
 
 # Names of languages, places, scripts and currencies
 
 
-def test_no_name_and_no_concept_is_in_both_halves():
-    training, testing = languages.names()
-    assert not {name for name, _ in training} & {name for name, _ in testing}
+SPLITS = languages.Splits._fields
+
+
+@pytest.mark.parametrize("one, other", list(itertools.combinations(SPLITS, 2)))
+def test_no_name_and_no_concept_is_in_two_splits(one, other):
+    one, other = (getattr(languages.names(), split) for split in (one, other))
+    assert not {name for name, _ in one} & {name for name, _ in other}
     german = Locale.parse("de").territories
-    tested = {code for code, name in german.items() if (name, languages.LANGUAGES.index("de")) in testing}
-    assert tested
+    there = {code for code, name in german.items() if (name, languages.LANGUAGES.index("de")) in other}
+    assert there
     for language in ("fr", "pl", "tr"):
         number, places = languages.LANGUAGES.index(language), Locale.parse(language).territories
-        assert not {code for code in tested if (places[code], number) in training}
+        assert not {code for code in there if (places[code], number) in one}
 
 
 def test_every_name_belongs_to_one_language():
-    everything = [name for half in languages.names() for name, _ in half]
+    everything = [name for split in languages.names() for name, _ in split]
     assert len(everything) == len(set(everything))
     assert max(map(len, everything)) <= languages.SETTINGS["longest_name"]
 
 
-def test_the_test_half_is_about_a_fifth_and_has_every_language():
-    training, testing = languages.names()
-    assert 0.17 < len(testing) / (len(training) + len(testing)) < 0.23
-    assert {language for _, language in testing} == set(range(len(languages.LANGUAGES)))
+@pytest.mark.parametrize("split, share", [("test", 0.2), ("validation", 0.1)])
+def test_a_split_has_its_share_and_every_language(split, share):
+    chosen = getattr(languages.names(), split)
+    assert len(chosen) / sum(map(len, languages.names())) == pytest.approx(share, abs=0.03)
+    assert {language for _, language in chosen} == set(range(len(languages.LANGUAGES)))
 
 
 def test_unknown_characters_and_padding_have_numbers_of_their_own():
@@ -128,11 +136,11 @@ def test_a_training_batch_is_cut_to_its_longest_name():
 
 
 def test_long_test_inputs_are_names_of_one_language_with_spaces_between():
-    inputs = [row for batch in languages.test_batches(4) for row in zip(*batch.inputs, batch.targets, strict=True)]
-    assert len(inputs) == 2000
+    inputs = [row for batch in languages.inputs("test", 4) for row in zip(*batch.inputs, batch.targets, strict=True)]
+    assert len(inputs) == languages.SETTINGS["rows_of_names"]["test"]
     letters = {number: character for character, number in languages.alphabet().items()}
     of_language = {}
-    for name, language in languages.names()[1]:
+    for name, language in languages.names().test:
         of_language.setdefault(language, set()).add(name)
     text = "".join(letters.get(number, "?") for number in inputs[0][0].tolist() if number != languages.PADDING)
     assert any(text.startswith(name + " ") for name in of_language[inputs[0][1].item()])
@@ -142,6 +150,39 @@ def test_without_attention_nothing_comes_from_other_characters():
     model = languages.trained_model(None, steps=1, seed=0)
     assert model.layers[0].attention(torch.ones(2, 3, 64)).values.eq(0).all()
     assert languages.trained_model(2, steps=1, seed=0).layers[0].attention.num_heads == 2
+
+
+@pytest.fixture
+def few_inputs(monkeypatch):
+    real = languages.inputs
+    monkeypatch.setattr(languages, "inputs", lambda split, factor: real(split, factor)[:1])
+
+
+def test_the_validation_names_choose_the_checkpoint_and_the_test_names_are_looked_at_once(few_inputs, monkeypatch):
+    monkeypatch.setitem(languages.SETTINGS, "checkpoints", [1, 2, 3])
+    shares, asked = {1: 0.3, 2: 0.5, 3: 0.4}, []
+
+    def measured(model, split):
+        asked.append((split, {name: tensor.clone() for name, tensor in model.state_dict().items()}))
+        return [{"length_factor": 1, "accuracy": shares[len(asked)] if split == "validation" else 0.6, "chance": 0.1}]
+
+    monkeypatch.setattr(languages, "measured", measured)
+    rows = languages.run(1, steps=3, seed=0)
+    assert [split for split, _ in asked] == ["validation"] * 3 + ["test"]
+    assert [(row["split"], row["checkpoint"]) for row in rows] == [
+        *(("validation", checkpoint) for checkpoint in (1, 2, 3)),
+        ("test", 2),
+    ]
+    chosen, last, tested = asked[1][1], asked[2][1], asked[3][1]
+    assert all(torch.equal(chosen[name], tested[name]) for name in chosen)
+    assert not all(torch.equal(last[name], tested[name]) for name in last)
+
+
+def test_a_run_on_names_has_a_row_for_each_checkpoint_and_number_of_names(few_inputs, monkeypatch):
+    monkeypatch.setitem(languages.SETTINGS, "checkpoints", [2, 4])
+    rows = languages.run(2, steps=4, seed=0)
+    assert [row["length_factor"] for row in rows] == 3 * languages.SETTINGS["length_factors"]
+    assert all(0 <= row["accuracy"] <= 1 and row["chance"] < 0.2 and row["parameters"] > 1000 for row in rows)
 
 
 @pytest.mark.parametrize("heads, text", [(None, "no attention"), (1, "1 head"), (8, "8 heads")])

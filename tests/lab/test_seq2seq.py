@@ -128,7 +128,7 @@ def test_alignment_shares_out_one_look_per_character_among_the_words(model):
 def test_nobody_looks_at_the_padding(model):
     (source, target_in), _ = sentences()
     ours = translator(model)
-    weights = ours.decode(ours.encode(source), target_in).weights
+    weights = ours.decode(ours.encode(source), target_in, need_weights=True).weights
     padding = (source == PAD)[:, None].expand_as(weights)
     assert padding.any() and (weights[padding] == 0).all()
 

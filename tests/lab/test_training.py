@@ -149,3 +149,18 @@ def test_a_model_trains_in_training_mode():
     model = nn.Sequential(nn.Embedding(3, 4), Spy(4, 2)).eval()
     train(model, nearest_items, steps=2)
     assert seen == [True, True]
+
+
+def test_a_watch_is_called_after_each_step_with_the_steps_done():
+    seen, model = [], small_model()
+    train(model, nearest_items, steps=3, watch=lambda step: seen.append((step, weights(model).sum().item())))
+    assert [step for step, _ in seen] == [1, 2, 3]
+    assert len({total for _, total in seen}) == 3  # after the step, not before it
+
+
+def test_the_one_call_for_all_parameters_steps_as_pytorchs_default_does(monkeypatch):
+    adamw, losses = torch.optim.AdamW, {}
+    for fused in (True, False):
+        monkeypatch.setattr(torch.optim, "AdamW", lambda *args, **options: adamw(*args, **options | {"fused": fused}))  # noqa: B023
+        losses[fused] = trained(steps=30)[1].losses
+    assert losses[True] == pytest.approx(losses[False], abs=1e-4)
