@@ -2,6 +2,7 @@
 answers to many questions say: intervals of shares, and exact tests on the same questions."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,6 +60,22 @@ def estimate(values: Sequence[float], confidence: float = 0.95, bounds: tuple[fl
     half = half / width / (share * (1 - share))  # times the slope of the log odds there (the delta method)
     ends = low + width * special.expit(special.logit(share) + np.array([-half, half]))
     return Estimate(mean, float(ends[0]), float(ends[1]), runs)
+
+
+def median_estimate(values: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """The median of independent runs, in the place of the mean, with its interval from the order of the values alone
+    (scipy's quantile_test, after Conover 1999). All three are values that occur: of an even number the lower of the two
+    in the middle. Infinite values are taken: a run that needs more than was tried is above all others.
+
+    Raises ValueError for too few values to be that sure: less than 6 for 95 %.
+    """
+    values = np.asarray(values, dtype=float)
+    if values.ndim != 1 or len(values) == 0 or np.isnan(values).any():
+        raise ValueError(f"a median needs numbers in one row, got {values}")
+    low, high = stats.quantile_test(values).confidence_interval(confidence)
+    if np.isnan([low, high]).any():
+        raise ValueError(f"{len(values)} values are too few for an interval of their median at {confidence}")
+    return Estimate(statistics.median_low(values.tolist()), float(low), float(high), len(values))
 
 
 def estimates(

@@ -4,11 +4,14 @@ Each length of training is a training of its own: the rate falls to zero at its 
 a longer one are something else.
 """
 
+import math
 from dataclasses import dataclass
 
+import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from attn_core.lab.intervals import Estimate, median_estimate
 from attn_core.lab.tasks import Batch
 from attn_core.lab.training import accuracy, train
 from attn_core.multihead import MultiHeadAttention
@@ -112,6 +115,18 @@ def run(heads: int | None, steps: int, seed: int) -> list[dict]:
         focused = round(focus(model, batch), 4) if heads is not None and factor == 1 else None
         rows.append(row | {"focus": focused, "parameters": parameters})
     return rows
+
+
+def steps_until(table: pd.DataFrame, share: float = 0.99) -> dict[int, Estimate]:
+    """For each number of heads, the shortest training that ends with this share of right words, at the training length.
+
+    table: the rows of a result. Each seed has its own shortest, infinite where no length that was tried is enough;
+    given are their median and its interval, so that both are lengths that were tried, or infinite.
+    """
+    rows = table[(table["length_factor"] == 1) & table["heads"].notna()]
+    reached = rows["steps"].where(rows["accuracy"] >= share, math.inf)
+    shortest = reached.groupby([rows["heads"].astype(int), rows["seed"]]).min()
+    return {heads: median_estimate(of_seeds) for heads, of_seeds in shortest.groupby(level=0)}
 
 
 def focus(model: RoleReader, batch: Batch) -> float:

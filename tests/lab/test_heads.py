@@ -1,7 +1,9 @@
 """The two experiments on the number of heads: their data, their controls, and what they measure."""
 
 import itertools
+import math
 
+import pandas as pd
 import pytest
 import torch
 from babel import Locale
@@ -90,6 +92,21 @@ def test_a_run_has_a_row_for_each_length(monkeypatch):
     assert all(row["chance"] == 1 / 16 and 0 <= row["accuracy"] <= 1 for row in rows)
     assert [row["focus"] is None for row in rows] == [row["length_factor"] > 1 for row in rows]
     assert all(row["focus"] is None for row in binding.run(None, steps=2, seed=0))
+
+
+def test_steps_until_are_the_shortest_training_that_is_enough_and_infinite_where_none_is():
+    rows = []
+    for seed in range(8):
+        for steps in (250, 500, 1000):
+            for heads, enough in ((None, 0), (1, 1000 if seed < 4 else math.inf), (8, 500 if seed else 250)):
+                for factor, right in ((1, 0.995 if steps >= enough else 0.5), (8, 1.0)):
+                    rows.append(
+                        {"heads": heads, "steps": steps, "seed": seed, "length_factor": factor, "accuracy": right}
+                    )
+    until = binding.steps_until(pd.DataFrame(rows))
+    assert set(until) == {1, 8}
+    assert until[8] == (500, 250, 500, 8)
+    assert until[1] == (1000, 1000, math.inf, 8)
 
 
 # Names of languages, places, scripts and currencies

@@ -14,6 +14,7 @@ from attn_core.lab.intervals import (
     estimate,
     estimates,
     holm,
+    median_estimate,
     paired_difference,
     paired_p,
     share_interval,
@@ -340,3 +341,29 @@ def test_of_many_true_hypotheses_holm_rejects_one_in_at_most_5_of_100_cases():
     random = np.random.default_rng(1)
     found = [(holm(random.random(72)) < 0.05).any() for _ in range(1000)]
     assert 30 < sum(found) < 70
+
+
+# Medians
+
+
+@pytest.mark.parametrize("size", [10, 20])
+def test_the_interval_of_a_median_holds_it_at_least_as_often_as_it_says(size):
+    samples = np.random.default_rng(0).exponential(size=(2000, size))
+    found = [median_estimate(sample) for sample in samples]
+    covered = np.mean([one.low <= math.log(2) <= one.high for one in found])
+    assert 0.94 < covered < 0.99  # few values have few steps: it can only be too wide
+    assert all(one.low in sample and one.high in sample for one, sample in zip(found, samples, strict=True))
+
+
+def test_a_median_takes_runs_that_needed_more_than_was_tried():
+    assert median_estimate([1, 2, 3, 4, 5, 6, 7, math.inf, math.inf, math.inf]) == (5, 2, math.inf, 10)
+    assert median_estimate([math.inf] * 6).mean == math.inf
+
+
+@pytest.mark.parametrize(
+    "values, message",
+    [([1, 2, 3, 4, 5], "5 values are too few"), ([], "numbers in one row"), ([1.0, math.nan], "numbers in one row")],
+)
+def test_a_median_of_too_few_or_no_numbers_is_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        median_estimate(values)
