@@ -140,7 +140,7 @@ def by_heads(accuracy, focus=None, half=None, factors=(1, 8)):
 
 
 def names_by_heads(accuracy, half=None, test=None):
-    """A table of languages: as `by_heads`, with the names for testing, which are as the last validation unless given."""
+    """A table of languages: as `by_heads`; the names for testing are as the last validation unless given."""
     validation = by_heads(accuracy, half=half).rename(columns={"steps": "checkpoint"}).assign(split="validation")
     tested = by_heads(test or accuracy).query("steps == 8000").rename(columns={"steps": "checkpoint"})
     return pd.concat([validation, tested.assign(split="test")])
