@@ -34,7 +34,7 @@ SETTINGS = {
     "model": {"d_model": 64, "num_layers": 1, "encoding": "sinusoidal"},
     "heads": [None, 1, 2, 4, 8, 16, 32],
     # The training is as long as the last; what it is like on the way is measured at the others.
-    "checkpoints": [100, 200, 400, 800, 1200, 1600, 2000, 2400],
+    "checkpoints": [100, 200, 400, 800, 1200, 1600],
     "batch_size": 128,
     "learning_rate": 5e-3,
     "length_factors": [1, 2, 4, 8],
