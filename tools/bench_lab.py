@@ -1,7 +1,8 @@
-"""Time the laboratory: a training step against PyTorch's encoder layers, and ways to run a sweep: `make bench`.
+"""Time the laboratory: a training step with our layers and with PyTorch's, our steps and the plain loop's, and ways to
+run a sweep: `make bench`.
 
-Adds the sections "training" and "sweep" to what bench.py wrote. The sweep is that of role_binding, every number of
-heads and five seeds, with fewer steps and without the tests after the training, which are the same in every way.
+Adds the sections "training", "steps" and "sweep" to what bench.py wrote. The sweep is that of role_binding, every
+number of heads and five seeds, with fewer steps and without the tests after the training.
 """
 
 import copy
@@ -9,17 +10,15 @@ import json
 import os
 import platform
 import time
-import warnings
 
 import torch
 from bench import RESULT, paired_ratios, write
 from torch import nn
-from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 
-from attn_core.lab import extrapolation, language_identification, role_binding
+from attn_core.lab import extrapolation, language_identification, role_binding, translation
 from attn_core.lab.models import EncoderClassifier
 from attn_core.lab.sweep import sweep
-from attn_core.lab.training import _share_of_rate, cross_entropy, train
+from attn_core.lab.training import cross_entropy
 
 SECONDS_PER_CASE = 10
 STEPS, SEEDS, WORKERS = 200, 5, 2
@@ -110,101 +109,95 @@ def bench_training(seconds=SECONDS_PER_CASE):
     return rows
 
 
-# A sweep: one run after the other, in processes, and with the seeds of a setting in one model.
+# The steps of the experiments, against the plain loop: AdamW as it comes, one call for each parameter.
 
 
-def new_reader(heads, seed):
-    """An untrained model, as role_binding.trained_model makes it, and a function that samples its batches."""
-    task, settings = role_binding.RoleBinding(**role_binding.SETTINGS["task"]), role_binding.SETTINGS
-    torch.manual_seed(seed)
-    model = role_binding.RoleReader(task.num_words, settings["d_model"], heads)
-    return model, lambda generator: task.sample(settings["batch_size"], generator)
+def experiment_models():
+    """Name: (a new model, a function that samples its batches), one for each kind of model that is trained."""
+    task = role_binding.RoleBinding(**role_binding.SETTINGS["task"])
+    yield (
+        "role_binding, 8 heads",
+        role_binding.RoleReader(task.num_words, role_binding.SETTINGS["d_model"], 8),
+        lambda g: task.sample(role_binding.SETTINGS["batch_size"], g),
+    )
+    yield "language, 8 heads", language_identification.new_model(8, 0), language_identification.training_batch
+    model = EncoderClassifier(
+        extrapolation.TASK.vocabulary_size, extrapolation.TASK.num_kinds, **extrapolation.SETTINGS["model"]
+    )
+    yield "extrapolation, none", model, extrapolation.training_batch
+    for name in translation.SETTINGS["models"]:
+        yield (
+            f"translation, {name}",
+            translation.new_translator(name),
+            lambda g: translation.training_batch(g, 45, 1200),
+        )
+
+
+def step_calls(model, sample):
+    """Our step and the plain loop's, on copies of one model and the same batches."""
+
+    def step(model, **options):
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=0.01, **options)
+        generator = torch.Generator().manual_seed(0)
+
+        def call():
+            batch = sample(generator)
+            loss = cross_entropy(model(*batch.inputs), batch.targets)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+
+        return call
+
+    return step(copy.deepcopy(model), fused=True), step(model)
+
+
+def bench_steps(seconds=SECONDS_PER_CASE):
+    """A row for each kind of model; one torch thread, as in the processes of a sweep."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    print("\nsteps, 1 thread              ours/plain     ours ms     plain ms   pairs")
+    rows = []
+    for name, model, sample in experiment_models():
+        ratio, pairs, ms = paired_ratios(*step_calls(model, sample), seconds)
+        rows.append({"case": name, "ratio": ratio, "pairs": pairs, "ms": {"ours": ms["ours"], "plain": ms["torch"]}})
+        print(f"{name:28} {ratio:10.3f} {ms['ours']:11.2f} {ms['torch']:12.2f} {pairs:7}", flush=True)
+    return rows
+
+
+# A sweep: one run after the other, and in processes.
 
 
 def train_one(heads, steps, seed):
     """One run, without its tests."""
-    model, sample = new_reader(heads, seed)
-    history = train(model, sample, steps=steps, seed=seed, learning_rate=role_binding.SETTINGS["learning_rate"])
-    return {"loss": history.losses[-1]}
-
-
-def train_group(heads, steps, seeds):
-    """The runs of several seeds at once: `train` with a leading axis of seeds on every parameter and batch."""
-    models, samples = zip(*(new_reader(heads, seed) for seed in seeds), strict=True)
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    parameters, _ = stack_module_state(models)
-    optimizer = torch.optim.AdamW(parameters.values(), lr=role_binding.SETTINGS["learning_rate"], weight_decay=0.01)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps, 100))
-
-    def loss_of(parameters, words, roles, targets):
-        return cross_entropy(functional_call(models[0], parameters, (words, roles)), targets)
-
-    gradients_and_loss = vmap(grad_and_value(loss_of))
-    for _ in range(steps):
-        batches = [sample(generator) for sample, generator in zip(samples, generators, strict=True)]
-        tensors = zip(*((*batch.inputs, batch.targets) for batch in batches), strict=True)
-        with torch.no_grad(), warnings.catch_warnings():  # no second graph around the one that vmap makes
-            # torch has no batched form of the fused attention on a CPU and says that it takes the seeds in turn.
-            # The unfused form has one, and is slower but for 32 heads.
-            warnings.filterwarnings("ignore", message="There is a performance drop")
-            gradients, losses = gradients_and_loss(parameters, *map(torch.stack, tensors))
-        if not losses.isfinite().all():
-            raise FloatingPointError(f"a loss is no finite number: {losses.tolist()}")
-        clip_each(gradients)
-        for name, parameter in parameters.items():
-            parameter.grad = gradients[name]
-        optimizer.step()
-        schedule.step()
-    return {"losses": losses.tolist()}
-
-
-def clip_each(gradients):
-    """`clip_grad_norm_(..., 1.0)` of each seed, in place."""
-    norms = torch.stack([gradient.flatten(1).norm(dim=1) for gradient in gradients.values()]).norm(dim=0)  # (seeds,)
-    factors = (1.0 / (norms + 1e-6)).clamp(max=1.0)
-    for gradient in gradients.values():
-        gradient.mul_(factors.view(-1, *(1,) * (gradient.dim() - 1)))
-
-
-def check_group(heads=8, steps=20):
-    """Raise AssertionError where a seed has another loss in a group than alone."""
-    seeds = list(range(SEEDS))
-    alone = [train_one(heads, steps, seed)["loss"] for seed in seeds]
-    torch.testing.assert_close(train_group(heads, steps, seeds)["losses"], alone, rtol=0, atol=1e-4)
+    return {"parameters": sum(p.numel() for p in role_binding.trained_model(heads, steps, seed).parameters())}
 
 
 def bench_sweep(steps=STEPS):
-    """A row for each way to do all runs: seconds on the clock, and their ratio to the plain loop.
+    """A row for each way to do all runs: seconds on the clock, and their ratio to one after the other.
 
     A pool's seconds include the start of its processes, which import torch first.
     """
     os.environ["TQDM_DISABLE"] = "1"
-    check_group()
-    runs = [run | {"steps": steps} for run in role_binding.configurations(SEEDS)]
-    groups = [
-        {"heads": heads, "steps": steps, "seeds": list(range(SEEDS))}
-        for heads in dict.fromkeys(run["heads"] for run in runs)
+    runs = [
+        {"heads": heads, "steps": steps, "seed": seed}
+        for seed in range(SEEDS)
+        for heads in role_binding.SETTINGS["heads"]
     ]
-    ways = {
-        "plain loop, 1 thread": (train_one, runs, 1),
-        "plain loop, default threads": (train_one, runs, THREADS),
-        "pool": (train_one, runs, None),
-        "seeds together, 1 thread": (train_group, groups, 1),
-        "pool of seeds together": (train_group, groups, None),
-    }
-    title = f"sweep, {len(runs)} runs, {steps} steps"
-    print(f"\n{title:30} seconds   ratio")
+    ways = {"one after the other, 1 thread": 1, "one after the other, default threads": THREADS, "pool": None}
+    print(f"\n{f'sweep, {len(runs)} runs, {steps} steps':38} seconds   ratio")
     rows = []
-    for name, (run, configurations, threads) in ways.items():
+    for name, threads in ways.items():
         start = time.perf_counter()
         if threads is None:
-            done = sweep(configurations, run, workers=WORKERS)
+            done = sweep(runs, train_one, workers=WORKERS)
             if done.failures:
                 raise RuntimeError(done.failures)
         else:
             torch.set_num_threads(threads)
-            for configuration in configurations:
-                run(**configuration)
+            for configuration in runs:
+                train_one(**configuration)
         seconds = time.perf_counter() - start
         row = {"way": name, "seconds": seconds, "ratio": seconds / (rows[0]["seconds"] if rows else seconds)}
         note = ""
@@ -212,13 +205,14 @@ def bench_sweep(steps=STEPS):
             row["seconds_idle"] = seconds - sum(one["seconds"] for one in done.rows) / WORKERS
             note = f"  {row['seconds_idle']:.1f} s of them to start {WORKERS} processes and to wait for the last run"
         rows.append(row)
-        print(f"{name:28} {seconds:9.1f} {row['ratio']:7.3f}{note}", flush=True)
+        print(f"{name:36} {seconds:9.1f} {row['ratio']:7.3f}{note}", flush=True)
     return {"runs": len(runs), "steps": steps, "workers": WORKERS, "ways": rows}
 
 
 def main():
     sections = {
         "training": {"threads": 1, "cases": bench_training()},
+        "steps": {"threads": 1, "cases": bench_steps()},
         "sweep": bench_sweep(),
     }
     known = json.loads(RESULT.read_text()) if RESULT.exists() else {}
