@@ -17,16 +17,17 @@ from attn_core.lab.role_binding import steps_until
 
 
 def check_rnn_sequential(document: dict, gradients: pd.DataFrame) -> Finding:
-    """Statements: before and after training the gradient in the far half clearly falls below half of that at distance 1
-    in the GRU, and in attention it clearly stays above. (That a GRU takes its steps one by one is how it is built.)"""
+    """Statements for no training and for each length of training from half of the longest on: the gradient in the far
+    half clearly falls below half of that at distance 1 in the GRU, and in attention it clearly stays above. (That a GRU
+    takes its steps one by one is how it is built.)"""
     far = gradients[gradients["distance"] > gradients["distance"].max() / 2]
     statements, texts = [], []
-    for trained, when in ((False, "untrained"), (True, "trained")):
-        left = {
-            model: estimate(rows[rows["trained"] == trained].groupby("seed")["gradient"].mean())
-            for model, rows in far.groupby("model")
-        }
+    for steps, rows in far.groupby("steps"):
+        if 0 < 2 * steps < gradients["steps"].max():
+            continue
+        left = {model: estimate(runs.groupby("seed")["gradient"].mean()) for model, runs in rows.groupby("model")}
         statements += [left["gru"].high < 0.5, left["attention"].low > 0.5]
+        when = f"after {steps:,} steps" if steps else "untrained"
         texts.append(f"{when}: GRU {_interval(left['gru'])}, attention {_interval(left['attention'])}")
     steps = f"more than {gradients['distance'].max() // 2} steps back, over that of 1 step"
     return Finding(f"gradient {steps}: {'; '.join(texts)}", all_some_none(statements))

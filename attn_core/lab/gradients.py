@@ -18,10 +18,13 @@ SETTINGS = {
     "num_words": 8,
     "length": 64,  # words before the question: the largest distance
     "widths": {"gru": 32, "attention": 40},  # they make both about equal in parameters
+    "layers": 1,
+    "steps": [0, 400, 1600],
     "batch_size": 64,
     "learning_rate": 5e-3,
     "test_samples": 64,
 }
+SEEDS = 20
 PLAIN, MARKED, QUESTION = range(3)
 
 
@@ -71,17 +74,18 @@ def sample(batch_size: int, generator: torch.Generator, distance: int | None = N
     return Batch((words, signs), words.gather(1, place)[:, 0])
 
 
-def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
-    """One for each model and seed. quick: a tenth of the steps."""
+def configurations(seeds: int = SEEDS, quick: bool = False) -> list[dict]:
+    """One for each model, length of training and seed, the longest first. quick: a tenth of the steps."""
     return [
-        {"model": model, "steps": 40 if quick else 400, "seed": seed}
+        {"model": model, "steps": steps // 10 if quick else steps, "seed": seed}
+        for steps in sorted(SETTINGS["steps"], reverse=True)
         for seed in range(seeds)
         for model in SETTINGS["widths"]
     ]
 
 
 def run(model: str, steps: int, seed: int) -> list[dict]:
-    """One model, measured before and after its training: a row for each distance.
+    """One model, measured after its training, or without any after 0 steps: a row for each distance.
 
     gradient: relative to that at distance 1. accuracy: the share of right answers at this distance.
     """
@@ -89,11 +93,10 @@ def run(model: str, steps: int, seed: int) -> list[dict]:
         torch.manual_seed(seed)
         reader = Recall(model)
     parameters = sum(parameter.numel() for parameter in reader.parameters())
-    rows = [{"trained": False, **row} for row in by_distance(reader, seed)]
     batch_size, learning_rate = SETTINGS["batch_size"], SETTINGS["learning_rate"]
-    train(reader, lambda g: sample(batch_size, g), steps=steps, seed=seed, learning_rate=learning_rate, label=model)
-    rows += [{"trained": True, **row} for row in by_distance(reader, seed)]
-    return [row | {"parameters": parameters} for row in rows]
+    if steps:
+        train(reader, lambda g: sample(batch_size, g), steps=steps, seed=seed, learning_rate=learning_rate, label=model)
+    return [row | {"parameters": parameters} for row in by_distance(reader, seed)]
 
 
 def by_distance(reader: Recall, seed: int) -> list[dict]:
