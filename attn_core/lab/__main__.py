@@ -88,7 +88,7 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
         **versions(),
     }
     write_result(target, result, rows)
-    clear(store, configurations)
+    clear(store, configurations, experiment.run)
     print(f"{target.name}: {len(rows)} rows, {result['seconds']} s")
     return 0
 
