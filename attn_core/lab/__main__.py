@@ -18,7 +18,7 @@ from attn_core.lab import (
     role_binding,
     translation,
 )
-from attn_core.lab.sweep import clear, sweep, versions
+from attn_core.lab.sweep import clear, stored, sweep, versions
 
 # Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration); some set the WORKERS.
 EXPERIMENTS = {
@@ -33,10 +33,14 @@ EXPERIMENTS = {
 }
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5
+STOPPED = 130  # what a shell expects of a command that ends by Ctrl-C
 
 
 def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments: dict = EXPERIMENTS) -> int:
-    """Run what the arguments ask for. Returns 0, or 1 where a run failed; exits with 2 and a sentence on misuse."""
+    """Run what the arguments ask for. Returns 0, 1 where a run failed or 130 after Ctrl-C.
+
+    Exits with 2 and a sentence on misuse.
+    """
     parser = argparse.ArgumentParser(prog="python -m attn_core.lab", description="Run an experiment of the course.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the experiments to run")
     parser.add_argument("--list", action="store_true", help="list the experiments and what they ask")
@@ -44,6 +48,9 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
     parser.add_argument("--quick", action="store_true", help="a short version, written beside the committed result")
     parser.add_argument("--seeds", type=_positive, default=FEWEST_SEEDS, help="runs of each setting (default 5)")
     parser.add_argument("--workers", type=_positive, default=os.cpu_count(), help="processes (default: all cores)")
+    parser.add_argument(
+        "--results", type=Path, default=folder, metavar="DIR", help="where results go (default: %(default)s)"
+    )
     asked = parser.parse_args(arguments)
     if asked.list:
         for name, experiment in experiments.items():
@@ -56,7 +63,12 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
         parser.error(f"there is no experiment {', '.join(unknown)}; there are {', '.join(experiments)}")
     if asked.seeds < FEWEST_SEEDS and not asked.quick:
         parser.error(f"a result needs at least {FEWEST_SEEDS} seeds, got {asked.seeds}; add --quick to try things out")
-    return max(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, Path(folder)) for name in names)
+    codes = []
+    for name in names:
+        codes.append(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, asked.results))
+        if codes[-1] == STOPPED:
+            break
+    return max(codes)
 
 
 def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path) -> int:
@@ -68,7 +80,11 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
     store = folder / f"{target.stem}-{settings:08x}.partial.jsonl"
     start = time.perf_counter()
     configurations = experiment.configurations(seeds, quick)
-    rows, failures = sweep(configurations, experiment.run, workers=workers, store=store)
+    try:
+        rows, failures = sweep(configurations, experiment.run, workers=workers, store=store)
+    except KeyboardInterrupt:
+        print(f"Stopped. {len(stored(store))} runs are kept; run it again to go on.", file=sys.stderr)
+        return STOPPED
     for failure in failures:
         print(f"failed: {json.dumps(failure['configuration'])}: {failure['error']}", file=sys.stderr)
     if failures:
