@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 
 from attn_core.lab import (
@@ -18,6 +19,7 @@ from attn_core.lab import (
     role_binding,
     translation,
 )
+from attn_core.lab.cluster import connect, size
 from attn_core.lab.sweep import clear, stored, sweep, versions
 
 # Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration); some set the WORKERS.
@@ -31,6 +33,8 @@ EXPERIMENTS = {
     "peak_memory": peak_memory,
     "head_probes": head_probes,
 }
+# What they measure depends on the machine: no cluster for them, nor for those that set the WORKERS.
+OF_THIS_MACHINE = {"head_speed", "peak_memory"}
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5
 STOPPED = 130  # what a shell expects of a command that ends by Ctrl-C
@@ -39,7 +43,7 @@ STOPPED = 130  # what a shell expects of a command that ends by Ctrl-C
 def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments: dict = EXPERIMENTS) -> int:
     """Run what the arguments ask for. Returns 0, 1 where a run failed or 130 after Ctrl-C.
 
-    Exits with 2 and a sentence on misuse.
+    Exits with 2 and a sentence on misuse, and where the scheduler that is asked for cannot be used.
     """
     parser = argparse.ArgumentParser(prog="python -m attn_core.lab", description="Run an experiment of the course.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the experiments to run")
@@ -48,6 +52,7 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
     parser.add_argument("--quick", action="store_true", help="a short version, written beside the committed result")
     parser.add_argument("--seeds", type=_positive, default=FEWEST_SEEDS, help="runs of each setting (default 5)")
     parser.add_argument("--workers", type=_positive, default=os.cpu_count(), help="processes (default: all cores)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, whose workers do the runs instead")
     parser.add_argument(
         "--results", type=Path, default=folder, metavar="DIR", help="where results go (default: %(default)s)"
     )
@@ -63,17 +68,29 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
         parser.error(f"there is no experiment {', '.join(unknown)}; there are {', '.join(experiments)}")
     if asked.seeds < FEWEST_SEEDS and not asked.quick:
         parser.error(f"a result needs at least {FEWEST_SEEDS} seeds, got {asked.seeds}; add --quick to try things out")
-    codes = []
-    for name in names:
-        codes.append(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, asked.results))
-        if codes[-1] == STOPPED:
-            break
+    with ExitStack() as stack:
+        client = None
+        if asked.scheduler is not None:
+            try:
+                client = stack.enter_context(connect(asked.scheduler))
+            except (ImportError, ConnectionError, RuntimeError) as error:
+                parser.error(str(error))
+        codes = []
+        for name in names:
+            codes.append(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, asked.results, client))
+            if codes[-1] == STOPPED:
+                break
     return max(codes)
 
 
-def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path) -> int:
+def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path, client) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     workers = getattr(experiment, "WORKERS", workers)
+    cluster = {}
+    if client is not None and (hasattr(experiment, "WORKERS") or name in OF_THIS_MACHINE):
+        print(f"{name} measures the machine and runs on this one.")
+    elif client is not None:
+        cluster, workers = {"executor": client.get_executor()}, size(client)
     target = folder / f"{name}{'-quick' if quick else ''}.json"
     # Named by the settings, so that runs made with others are not taken for these.
     settings = zlib.crc32(json.dumps(experiment.SETTINGS, sort_keys=True).encode())
@@ -81,7 +98,7 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
     start = time.perf_counter()
     configurations = experiment.configurations(seeds, quick)
     try:
-        rows, failures = sweep(configurations, experiment.run, workers=workers, store=store)
+        rows, failures = sweep(configurations, experiment.run, workers=workers, store=store, **cluster)
     except KeyboardInterrupt:
         print(f"Stopped. {len(stored(store))} runs are kept; run it again to go on.", file=sys.stderr)
         return STOPPED
@@ -95,6 +112,7 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
     result = {
         "experiment": name,
         "question": _question(experiment),
+        # Without the scheduler: the workers of a cluster give the rows that as many processes give.
         "made_by": f"python -m attn_core.lab {name}{' --quick' if quick else ''} --seeds {seeds} --workers {workers}",
         "settings": experiment.SETTINGS,
         "workers": workers,
