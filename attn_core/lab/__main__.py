@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 
 from attn_core.lab import (
@@ -18,7 +19,8 @@ from attn_core.lab import (
     role_binding,
     translation,
 )
-from attn_core.lab.sweep import clear, sweep, versions
+from attn_core.lab.cluster import connect, size
+from attn_core.lab.sweep import clear, stored, sweep, versions
 
 # Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration); some set the WORKERS.
 EXPERIMENTS = {
@@ -31,12 +33,18 @@ EXPERIMENTS = {
     "peak_memory": peak_memory,
     "head_probes": head_probes,
 }
+# What they measure depends on the machine: no cluster for them, nor for those that set the WORKERS.
+OF_THIS_MACHINE = {"head_speed", "peak_memory"}
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
 FEWEST_SEEDS = 5
+STOPPED = 130  # what a shell expects of a command that ends by Ctrl-C
 
 
 def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments: dict = EXPERIMENTS) -> int:
-    """Run what the arguments ask for. Returns 0, or 1 where a run failed; exits with 2 and a sentence on misuse."""
+    """Run what the arguments ask for. Returns 0, 1 where a run failed or 130 after Ctrl-C.
+
+    Exits with 2 and a sentence on misuse, and where the scheduler that is asked for cannot be used.
+    """
     parser = argparse.ArgumentParser(prog="python -m attn_core.lab", description="Run an experiment of the course.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="the experiments to run")
     parser.add_argument("--list", action="store_true", help="list the experiments and what they ask")
@@ -44,6 +52,10 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
     parser.add_argument("--quick", action="store_true", help="a short version, written beside the committed result")
     parser.add_argument("--seeds", type=_positive, default=FEWEST_SEEDS, help="runs of each setting (default 5)")
     parser.add_argument("--workers", type=_positive, default=os.cpu_count(), help="processes (default: all cores)")
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, whose workers do the runs instead")
+    parser.add_argument(
+        "--results", type=Path, default=folder, metavar="DIR", help="where results go (default: %(default)s)"
+    )
     asked = parser.parse_args(arguments)
     if asked.list:
         for name, experiment in experiments.items():
@@ -56,19 +68,40 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
         parser.error(f"there is no experiment {', '.join(unknown)}; there are {', '.join(experiments)}")
     if asked.seeds < FEWEST_SEEDS and not asked.quick:
         parser.error(f"a result needs at least {FEWEST_SEEDS} seeds, got {asked.seeds}; add --quick to try things out")
-    return max(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, Path(folder)) for name in names)
+    with ExitStack() as stack:
+        client = None
+        if asked.scheduler is not None:
+            try:
+                client = stack.enter_context(connect(asked.scheduler))
+            except (ImportError, ConnectionError, RuntimeError) as error:
+                parser.error(str(error))
+        codes = []
+        for name in names:
+            codes.append(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, asked.results, client))
+            if codes[-1] == STOPPED:
+                break
+    return max(codes)
 
 
-def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path) -> int:
+def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path, client) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     workers = getattr(experiment, "WORKERS", workers)
+    cluster = {}
+    if client is not None and (hasattr(experiment, "WORKERS") or name in OF_THIS_MACHINE):
+        print(f"{name} measures the machine and runs on this one.")
+    elif client is not None:
+        cluster, workers = {"executor": client.get_executor()}, size(client)
     target = folder / f"{name}{'-quick' if quick else ''}.json"
     # Named by the settings, so that runs made with others are not taken for these.
     settings = zlib.crc32(json.dumps(experiment.SETTINGS, sort_keys=True).encode())
     store = folder / f"{target.stem}-{settings:08x}.partial.jsonl"
     start = time.perf_counter()
     configurations = experiment.configurations(seeds, quick)
-    rows, failures = sweep(configurations, experiment.run, workers=workers, store=store)
+    try:
+        rows, failures = sweep(configurations, experiment.run, workers=workers, store=store, **cluster)
+    except KeyboardInterrupt:
+        print(f"Stopped. {len(stored(store))} runs are kept; run it again to go on.", file=sys.stderr)
+        return STOPPED
     for failure in failures:
         print(f"failed: {json.dumps(failure['configuration'])}: {failure['error']}", file=sys.stderr)
     if failures:
@@ -79,6 +112,7 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
     result = {
         "experiment": name,
         "question": _question(experiment),
+        # Without the scheduler: the workers of a cluster give the rows that as many processes give.
         "made_by": f"python -m attn_core.lab {name}{' --quick' if quick else ''} --seeds {seeds} --workers {workers}",
         "settings": experiment.SETTINGS,
         "workers": workers,
@@ -88,7 +122,7 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
         **versions(),
     }
     write_result(target, result, rows)
-    clear(store, configurations)
+    clear(store, configurations, experiment.run)
     print(f"{target.name}: {len(rows)} rows, {result['seconds']} s")
     return 0
 

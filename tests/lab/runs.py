@@ -5,6 +5,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 
 
@@ -25,8 +26,44 @@ def square(x, folder=None, seed=0):
     return {"square": x * x}
 
 
-def first_ones_last(x, seed):
-    time.sleep(0.4 if x == 0 else 0)
+def identified(x, folder):
+    return {"square": x * x, "process": os.getpid()}
+
+
+def cube(x, folder):
+    note(folder, x)
+    return {"cube": x**3}
+
+
+def to_the(x, folder, power):
+    note(folder, x)
+    return {"result": x**power}
+
+
+def draws(seed):
+    """Two numbers, with time between them for others to draw."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first = torch.rand(1).item()
+        time.sleep(0.05)
+        return {"drawn": [first, torch.rand(1).item()]}
+
+
+def hangs_once_at_three(x, folder):
+    """The first process that is asked for three leaves its number and waits to be killed."""
+    again = x in called(folder)
+    note(folder, x)
+    if x == 3 and not again:
+        (Path(folder) / "hanging").write_text(str(os.getpid()))
+        time.sleep(600)
+    return {"square": x * x, **draws(x)}
+
+
+def waits_for_another(x, seed, folder):
+    """The first run ends after another."""
+    while (x, seed) == (0, 1) and not called(folder):
+        time.sleep(0.01)
+    note(folder, x)
     return {"finished": time.time()}
 
 
@@ -92,8 +129,21 @@ def returns(what):
         "nothing": None,
         "a number": 1.5,
         "an empty list": [],
-        "a tensor": {"loss": torch.tensor(1.0)},
+        "a tensor": {"loss": torch.ones(2)},
+        "a set": {"kinds": {1}},
         "nan": {"loss": float("nan")},
+        "nan of numpy": {"loss": np.float32("nan")},
+        "a tensor without numbers": {"loss": torch.tensor(1.0, device="meta")},
+        "a complex number": {"z": np.complex128(1)},
+        "scalars": {
+            "n": np.int64(3),
+            "share": np.float32(0.5),
+            "sure": np.bool_(True),
+            "many": torch.tensor(7),
+            "loss": torch.tensor(1.5, requires_grad=True),
+            "half": torch.tensor(0.25, dtype=torch.bfloat16),
+            "inside": [np.int8(1), {"m": torch.tensor(2)}],
+        },
         "a setting": {"what": 1},
         "the seconds": {"seconds": 1},
         "tuples": {"pair": (1, 2)},

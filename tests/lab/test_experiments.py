@@ -3,8 +3,10 @@
 import json
 import os
 import shlex
+import signal
 import subprocess
 import sys
+import time
 import types
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -193,6 +195,57 @@ def test_a_failure_while_writing_leaves_the_old_result(tmp_path, monkeypatch, br
     with pytest.raises((TypeError, OSError)):
         command.write_result(path, {"a": 2}, [{"x": torch.ones(1) if broken == "values" else 2}])
     assert path.read_bytes() == before
+
+
+def test_results_go_into_the_folder_that_is_asked_for(main, tmp_path):
+    folder = tmp_path / "some where" / "else"
+    assert main("fake", "--results", str(folder), fake=fake(tmp_path, run=runs.square)) == 0
+    assert files(folder) == ["fake.json"]
+    assert files(tmp_path) == ["some where"]
+    assert str(folder) not in read(folder / "fake.json")["made_by"]
+
+
+def test_an_experiment_after_the_one_that_is_stopped_does_not_begin(main, tmp_path, capsys, monkeypatch):
+    def stopped(configurations, run, store, **options):
+        sweep(configurations[:2], run, store=store)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "sweep", stopped)
+    one, two = fake(tmp_path, run=runs.square), fake(tmp_path, run=runs.square)
+    assert main("--all", one=one, two=two) == 130
+    assert capsys.readouterr().err == "Stopped. 2 runs are kept; run it again to go on.\n"
+    assert [name.partition("-")[0] for name in files(tmp_path)] == ["one"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a group of processes gets Ctrl-C in another way there")
+@pytest.mark.parametrize("when", ["a run sleeps", "the processes begin"])
+def test_ctrl_c_prints_one_sentence_and_nothing_else(tmp_path, when):
+    code = "import signal, sys, runs, attn_core.lab.__main__ as command; from test_experiments import fake\n"
+    code += "if __name__ == '__main__':\n    folder = sys.argv[1]\n"
+    # A shell may have started the tests in the background, and then Ctrl-C is ignored unless one asks for it.
+    code += "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "    experiments = {'fake': fake(folder, run=runs.sleeps_after_the_first)}\n"
+    code += "    sys.exit(command.main(['fake', '--workers', '1', '--results', folder], experiments=experiments))\n"
+    script = tmp_path / "script.py"
+    script.write_text(code)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TQDM_DISABLE": "1"}
+    options = {"env": environment, "start_new_session": True, "stderr": subprocess.PIPE, "text": True}
+    child = subprocess.Popen([sys.executable, script, tmp_path], **options)
+    try:
+        while not (store := list(tmp_path.glob("*.partial.jsonl"))) or (
+            when == "a run sleeps" and (runs.called(tmp_path) != [0, 1] or not store[0].read_text())
+        ):
+            assert child.poll() is None
+            time.sleep(0.01)
+        os.killpg(child.pid, signal.SIGINT)
+        errors = child.communicate(timeout=60)[1]
+    finally:
+        if child.poll() is None:
+            os.killpg(child.pid, signal.SIGKILL)
+    kept = len(store[0].read_text().splitlines())
+    assert (child.returncode, errors) == (130, f"Stopped. {kept} runs are kept; run it again to go on.\n")
+    assert kept == 1 or when == "the processes begin"
+    assert not (tmp_path / "fake.json").exists()
 
 
 def test_an_experiment_runs_in_processes_of_its_own(tmp_path, capsys):

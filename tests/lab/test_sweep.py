@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 
 import pandas as pd
@@ -16,14 +17,17 @@ import torch
 from runs import (
     both_signs,
     called,
+    cube,
     dies_at_three,
+    draws,
     exits_at_two,
     fails_at_two,
-    first_ones_last,
     interrupted_at_three,
     returns,
     square,
     threads,
+    to_the,
+    waits_for_another,
 )
 
 from attn_core.lab import sweep as module
@@ -59,10 +63,10 @@ def squares(result):
     return [row["square"] for row in result.rows]
 
 
-def test_rows_stand_in_the_order_of_the_configurations_whatever_finishes_first(processes):
-    configurations = [{"x": x, "seed": seed} for x in (0, 1) for seed in (1, 0)]
-    result = sweep(configurations, first_ones_last, processes)
-    assert [{"x": row["x"], "seed": row["seed"]} for row in result.rows] == configurations
+def test_rows_stand_in_the_order_of_the_configurations_whatever_finishes_first(processes, tmp_path):
+    configurations = [{"x": x, "seed": seed, "folder": str(tmp_path)} for x in (0, 1) for seed in (1, 0)]
+    result = sweep(configurations, waits_for_another, processes)
+    assert [{name: row[name] for name in ("x", "seed", "folder")} for row in result.rows] == configurations
     assert result.failures == []
     finished = [row["finished"] for row in result.rows]
     assert finished != sorted(finished)
@@ -72,6 +76,13 @@ def test_each_process_uses_one_torch_thread(processes):
     rows = sweep([{"x": x} for x in range(4)], threads, processes).rows
     assert {row["threads"] for row in rows} == {1}
     assert len({row["process"] for row in rows}) == 2
+
+
+def test_runs_in_threads_of_one_process_draw_the_numbers_that_they_draw_alone(pool, one_at_a_time):
+    # torch's random state is that of the process.
+    configurations = [{"seed": seed} for seed in range(4)]
+    drawn = [[row["drawn"] for row in sweep(configurations, draws, way).rows] for way in (one_at_a_time, pool)]
+    assert drawn[0] == drawn[1]
 
 
 def test_a_run_in_a_thread_has_one_torch_thread_and_everyone_keeps_their_own(one_at_a_time):
@@ -149,8 +160,12 @@ def test_failures_stand_in_the_order_of_the_configurations(pool):
         ("nothing", "run must return a dict of measures, or a list of them, got None"),
         ("a number", "run must return a dict of measures, or a list of them, got 1.5"),
         ("an empty list", r"run must return a dict of measures, or a list of them, got \[\]"),
-        ("a tensor", "measures must be JSON values: Object of type Tensor"),
-        ("nan", "measures must be JSON values: Out of range float"),
+        ("a tensor", r"the measure loss must be a JSON value, and None rather than NaN, got tensor\(\[1., 1.\]\)"),
+        ("a set", "the measure kinds must be a JSON value, and None rather than NaN, got {1}"),
+        ("nan", "the measure loss must be a JSON value, and None rather than NaN, got nan"),
+        ("nan of numpy", "the measure loss must be a JSON value, and None rather than NaN, got np.float32"),
+        ("a tensor without numbers", "the measure loss must be a JSON value, and None rather than NaN, got tensor"),
+        ("a complex number", "the measure z must be a JSON value, and None rather than NaN, got np.complex128"),
         ("a setting", "a measure needs a name of its own, got what"),
         ("the seconds", "a measure needs a name of its own, got seconds"),
     ],
@@ -163,6 +178,15 @@ def test_a_result_that_is_no_table_of_json_values_is_one_failure_in_a_sentence(p
     assert failure["configuration"] == {"what": what}
     assert re.search(sentence, failure["error"])
     assert [row["pair"] for row in result.rows] == [[1, 2]]
+
+
+def test_scalars_of_numpy_and_torch_are_measures(pool, tmp_path):
+    expected = {"n": 3, "share": 0.5, "sure": True, "many": 7, "loss": 1.5, "half": 0.25, "inside": [1, {"m": 2}]}
+    for store in (None, tmp_path / "store", tmp_path / "store"):
+        (row,) = sweep([{"what": "scalars"}], returns, pool, store=store).rows
+        found = {name: row[name] for name in expected}
+        assert found == expected
+        assert [type(value) for value in found.values()] == [int, float, bool, int, float, float, list]
 
 
 def test_rows_from_a_store_are_those_of_the_run(pool, tmp_path):
@@ -179,6 +203,19 @@ def test_a_sweep_does_not_repeat_what_its_store_holds(pool, tmp_path):
     assert called(tmp_path) == [0, 1, 2, 3, 4]
     # Nor does it hand out what it was not asked for.
     assert squares(sweep(numbered(tmp_path, 2), square, pool, store=store)) == [0, 1]
+
+
+def test_a_store_tells_the_rows_of_one_function_from_those_of_another(pool, tmp_path):
+    store = tmp_path / "store"
+    assert squares(sweep(numbered(tmp_path, 2), square, pool, store=store)) == [0, 1]
+    assert [row["cube"] for row in sweep(numbered(tmp_path, 2), cube, pool, store=store).rows] == [0, 1]
+    for power in (4, 5, 4):
+        rows = sweep(numbered(tmp_path, 3), partial(to_the, power=power), pool, store=store).rows
+        assert [row["result"] for row in rows] == [0, 1, 2**power]
+    assert squares(sweep(numbered(tmp_path, 2), square, pool, store=store)) == [0, 1]
+    assert called(tmp_path) == [0, 0, 0, 0, 1, 1, 1, 1, 2, 2]
+    clear(store, numbered(tmp_path, 3), square)
+    assert store.exists()
 
 
 def test_a_failed_run_is_tried_again_and_the_others_are_not(pool, tmp_path):
@@ -232,7 +269,13 @@ def test_a_half_written_line_costs_one_run_at_most(pool, tmp_path, cut):
 
 @pytest.mark.parametrize(
     "line",
-    [b"null", b"{}", b"5", b"\xff", b'{"configuration": {"x": 0}, "rows": []}', b'{"configuration": 1, "rows": [2]}'],
+    [
+        *(b"null", b"{}", b"5", b"\xff"),
+        b'{"run": "runs.square", "configuration": {"x": 0}, "rows": []}',
+        b'{"run": "runs.square", "configuration": 1, "rows": [2]}',
+        b'{"run": [], "configuration": {"x": 0}, "rows": [%s]}' % json.dumps(versions()).encode(),
+        b'{"configuration": {"x": 0}, "rows": [%s]}' % json.dumps(versions()).encode(),
+    ],
 )
 def test_a_damaged_line_of_a_store_is_passed_over(pool, tmp_path, line):
     store = tmp_path / "store"
@@ -244,10 +287,10 @@ def test_a_damaged_line_of_a_store_is_passed_over(pool, tmp_path, line):
 def test_a_store_is_cleared_unless_it_holds_other_runs(pool, tmp_path):
     store = tmp_path / "store"
     sweep(numbered(tmp_path, 3), square, pool, store=store)
-    clear(store, numbered(tmp_path, 2))
+    clear(store, numbered(tmp_path, 2), square)
     assert squares(sweep(numbered(tmp_path, 3), square, pool, store=store)) == [0, 1, 4]
     assert called(tmp_path) == [0, 1, 2]
-    clear(store, numbered(tmp_path, 3))
+    clear(store, numbered(tmp_path, 3), square)
     assert not store.exists()
 
 
@@ -266,6 +309,30 @@ def test_a_store_in_a_folder_that_is_not_there_is_known_before_anything_runs(poo
     assert called(tmp_path) == []
 
 
+def test_rows_of_a_worker_with_other_versions_are_a_failure(pool, tmp_path):
+    class OfAnotherTorch(Executor):
+        def submit(self, run_one, *arguments):
+            return pool.submit(lambda: [row | {"torch": "1.0.0"} for row in run_one(*arguments)])
+
+    store = tmp_path / "store"
+    result = sweep([{"x": 1}], square, OfAnotherTorch(), store=store)
+    sentence = f"the worker must have the versions of the sweep, and has torch 1.0.0 and not {versions()['torch']}"
+    assert result == ([], [{"configuration": {"x": 1}, "error": sentence}])
+    assert store.read_text() == ""
+
+
+def test_a_run_that_its_executor_loses_is_a_failure_with_a_sentence():
+    class Loses(Executor):
+        def submit(self, *arguments):
+            future = Future()
+            future.cancel()
+            future.set_running_or_notify_cancel()
+            return future
+
+    (failure,) = sweep([{"x": 1}], square, Loses()).failures
+    assert failure["error"].startswith("CancelledError: the executor has lost this run, as a cluster does ")
+
+
 def test_an_executor_of_the_caller_is_not_shut_down(pool):
     sweep([{"x": 1}, {"y": 1}], square, pool)
     assert pool.submit(int).result() == 0
@@ -278,6 +345,47 @@ def test_a_worker_that_dies_is_reported_and_what_was_finished_is_kept(tmp_path):
     assert failure["configuration"]["x"] == 3
     assert failure["error"].startswith("BrokenProcessPool: ")
     assert len((tmp_path / "store").read_text().splitlines()) == 3
+
+
+def run_python(folder, *arguments, text=""):
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TQDM_DISABLE": "1"}
+    options = {"capture_output": True, "text": True, "env": environment, "cwd": folder}
+    return subprocess.run([sys.executable, *arguments], input=text, **options)
+
+
+SCRIPT = """
+import concurrent.futures, functools
+from attn_core.lab.sweep import sweep
+
+def double(x):
+    return {"double": 2 * x}
+
+if __name__ == "__main__":
+    for run in (double, functools.partial(double), lambda x: {}):
+        try:
+            print(sweep([{"x": 4}], run, workers=1, store="store").rows[0]["double"])
+        except ValueError as error:
+            print(error)
+"""
+
+
+def test_a_function_that_processes_cannot_import_is_refused_in_a_sentence_before_anything_starts(tmp_path):
+    done = run_python(tmp_path, "-", text=SCRIPT)  # as from a notebook: there is no file to import
+    name, nothing_added, nameless = done.stdout.splitlines()
+    assert name == "run must be a function of a module that processes can import, got __main__.double"
+    assert nothing_added == name + " with () {}"
+    assert nameless.startswith("run must be a function at the top of a module, got __main__.<lambda>: ")
+    assert done.stderr == ""
+
+
+def test_a_function_of_a_script_is_one_that_processes_can_import(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    assert run_python(tmp_path, "script.py").stdout.splitlines()[:2] == ["8", "8"]
+
+
+def test_a_function_that_no_process_can_import_may_run_in_threads(tmp_path):
+    text = SCRIPT.replace("workers=1", "concurrent.futures.ThreadPoolExecutor(1)")
+    assert run_python(tmp_path, "-", text=text).stdout.splitlines()[:2] == ["8", "8"]
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a group of processes gets Ctrl-C in another way there")
