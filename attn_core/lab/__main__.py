@@ -22,7 +22,8 @@ from attn_core.lab import (
 from attn_core.lab.cluster import connect, size
 from attn_core.lab.sweep import clear, stored, sweep, versions
 
-# Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration); some set the WORKERS.
+# Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration); some set the WORKERS, or the
+# SEEDS where a result needs more than the fewest.
 EXPERIMENTS = {
     "extrapolation": extrapolation,
     "translation": translation,
@@ -50,7 +51,7 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
     parser.add_argument("--list", action="store_true", help="list the experiments and what they ask")
     parser.add_argument("--all", action="store_true", help="run every experiment")
     parser.add_argument("--quick", action="store_true", help="a short version, written beside the committed result")
-    parser.add_argument("--seeds", type=_positive, default=FEWEST_SEEDS, help="runs of each setting (default 5)")
+    parser.add_argument("--seeds", type=_positive, help="runs of each setting (default: as its result needs)")
     parser.add_argument("--workers", type=_positive, default=os.cpu_count(), help="processes (default: all cores)")
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a dask scheduler, whose workers do the runs instead")
     parser.add_argument(
@@ -66,7 +67,7 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
     names = list(experiments) if asked.all else asked.names
     if unknown := [name for name in names if name not in experiments]:
         parser.error(f"there is no experiment {', '.join(unknown)}; there are {', '.join(experiments)}")
-    if asked.seeds < FEWEST_SEEDS and not asked.quick:
+    if asked.seeds is not None and asked.seeds < FEWEST_SEEDS and not asked.quick:
         parser.error(f"a result needs at least {FEWEST_SEEDS} seeds, got {asked.seeds}; add --quick to try things out")
     with ExitStack() as stack:
         client = None
@@ -77,7 +78,8 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
                 parser.error(str(error))
         codes = []
         for name in names:
-            codes.append(_run(name, experiments[name], asked.quick, asked.seeds, asked.workers, asked.results, client))
+            seeds = asked.seeds or (FEWEST_SEEDS if asked.quick else getattr(experiments[name], "SEEDS", FEWEST_SEEDS))
+            codes.append(_run(name, experiments[name], asked.quick, seeds, asked.workers, asked.results, client))
             if codes[-1] == STOPPED:
                 break
     return max(codes)

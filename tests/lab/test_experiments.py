@@ -257,6 +257,16 @@ def test_an_experiment_runs_in_processes_of_its_own(tmp_path, capsys):
     assert os.getpid() not in {row["process"] for row in rows}
 
 
+@pytest.mark.parametrize("options, seeds", [("", 7), ("--seeds 9", 9), ("--quick", 5), ("--quick --seeds 2", 2)])
+def test_an_experiment_gets_the_seeds_that_it_or_the_command_asks_for(tmp_path, options, seeds):
+    asked = []
+    experiment = fake(tmp_path, run=runs.square)
+    experiment.SEEDS = 7
+    experiment.configurations = lambda seeds, quick: asked.append(seeds) or []
+    assert main("fake", *options.split(), fake=experiment) == 0
+    assert asked == [seeds]
+
+
 @pytest.mark.parametrize("name", command.EXPERIMENTS)
 def test_every_experiment_has_a_committed_result(name):
     assert command.RESULTS / f"{name}.json" in COMMITTED
@@ -279,7 +289,7 @@ def test_a_committed_result_is_that_of_its_experiment(path, tmp_path):
     )
     assert command.main(options[2:], tmp_path, {path.stem: stub}) == 0  # the command parses
     again = read(tmp_path / path.name)
-    assert asked["seeds"] >= 5 and not asked["quick"]
+    assert asked["seeds"] >= getattr(experiment, "SEEDS", 5) and not asked["quick"]
     assert again["workers"] == result["workers"] >= 1
     assert again["question"] == result["question"]
     assert result["seconds"] > 0 and result["seconds_of_runs"] > 0
