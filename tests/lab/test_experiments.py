@@ -258,7 +258,7 @@ def test_an_experiment_runs_in_processes_of_its_own(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("options, seeds", [("", 7), ("--seeds 9", 9), ("--quick", 5), ("--quick --seeds 2", 2)])
-def test_an_experiment_gets_the_seeds_that_it_or_the_command_asks_for(tmp_path, options, seeds):
+def test_an_experiment_gets_the_seeds_that_it_or_the_command_asks_for(main, tmp_path, options, seeds):
     asked = []
     experiment = fake(tmp_path, run=runs.square)
     experiment.SEEDS = 7
