@@ -228,7 +228,7 @@ def checked_layer_inputs(
     embed_dim: int,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What the layer projects: the key is the query unless given, the value is the key."""
+    """Query, key and value: the key is the query unless given, the value is the key."""
     if key is None and value is not None:
         raise ValueError("a value needs a key: pass both, or neither for self-attention")
     key = query if key is None else key

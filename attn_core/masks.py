@@ -70,15 +70,18 @@ def additive(mask: Tensor, dtype: torch.dtype) -> Tensor:
     if mask.dtype != torch.bool:
         return mask.to(dtype)
     # -inf and not a large negative number: it exists in every dtype, and its weight is exactly 0.
-    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill(~mask, -math.inf)
+    return torch.where(mask, 0.0, -math.inf).to(dtype)
 
 
 def blind_queries(mask: Tensor) -> Tensor | None:
-    """(..., L, 1), True for a query that may attend to nothing; None where surely none is blind."""
-    blind = (~mask if mask.dtype == torch.bool else mask == -math.inf).all(-1, keepdim=True)
-    if mask.device.type != "cpu" or torch.compiler.is_compiling():
-        return blind  # to look at the numbers would halt the device or the compiler
+    """(..., L, 1), True for a query that may attend to nothing; None where surely there is none.
+
+    Most masks leave every query something, and to know that saves passes over (L, S) arrays.
+    """
+    seen = (mask if mask.dtype == torch.bool else mask != -math.inf).any(-1, keepdim=True)
+    if mask.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return ~seen  # to look would halt the device, or hold for this one mask only
     try:
-        return blind if blind.any() else None
+        return None if seen.all() else ~seen
     except RuntimeError:  # inside torch.func.vmap there is no single answer
-        return blind
+        return ~seen

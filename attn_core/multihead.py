@@ -114,15 +114,14 @@ class MultiHeadAttention(nn.Module):
         Shared heads come once, H_kv = num_kv_heads, not repeated: as a cache of keys and values
         stores them, and as rotary codes turn them. `attend` takes them on from here.
         """
-        dtype = self.qkv_proj.weight.dtype
-        query, key, value = checked_layer_inputs(query, key, value, self.embed_dim, dtype)
-        heads = [self.num_heads, self.num_kv_heads, self.num_kv_heads]
-        if key is query and value is query:  # one product for all three
-            return split_heads(self.qkv_proj(query), sum(heads)).split_with_sizes(heads, dim=1)
+        proj, heads = self.qkv_proj, [self.num_heads, self.num_kv_heads, self.num_kv_heads]
+        inputs = checked_layer_inputs(query, key, value, self.embed_dim, proj.weight.dtype)
+        if inputs[0] is inputs[1] is inputs[2]:  # self-attention: one product for all three
+            return split_heads(proj(query), sum(heads)).split_with_sizes(heads, dim=1)
         rows = [count * self.head_dim for count in heads]
-        weights = self.qkv_proj.weight.split(rows)
-        biases = (None,) * 3 if self.qkv_proj.bias is None else self.qkv_proj.bias.split(rows)
-        parts = zip((query, key, value), weights, biases, heads, strict=True)
+        weights = proj.weight.split(rows)
+        biases = (None,) * 3 if proj.bias is None else proj.bias.split(rows)
+        parts = zip(inputs, weights, biases, heads, strict=True)
         return tuple(split_heads(F.linear(x, w, b), count) for x, w, b, count in parts)
 
     def attend(

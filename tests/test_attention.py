@@ -610,6 +610,15 @@ def test_compiles_as_one_graph_where_causal_and_where_a_query_sees_nothing(need_
             torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_trace_of_torch_jit_serves_other_masks_too():
+    inputs, mask = [x.detach() for x in random_inputs()], causal_mask(3, 5)
+    with torch.no_grad():
+        traced = torch.jit.trace(lambda *given_: scaled_dot_product_attention(*given_).values, (*inputs, mask))
+    mask[1] = False
+    torch.testing.assert_close(traced(*inputs, mask), scaled_dot_product_attention(*inputs, mask).values)
+
+
 @pytest.mark.parametrize("need_weights", [True, False])
 def test_functional_gradients_agree_with_backward(need_weights):
     inputs = random_inputs()

@@ -363,8 +363,25 @@ def test_counting_leaves_no_trace_even_after_an_error(training, fails, fastpath)
     assert grads["attention.in_proj_weight"].eq(1).all()
 
 
-def test_an_operator_that_only_asks_for_a_property_is_not_named():
-    assert_complete(count_flops(torch.ops.prim.device.default, torch.randn(4)), 0)
+class AsksForItsDevice(torch.Tensor):
+    """A tensor without memory, whose device is found by an operator of its own: torch's prim.device."""
+
+    @staticmethod
+    def __new__(cls):
+        return torch.Tensor._make_wrapper_subclass(cls, (4,), dispatch_device=True, device="cpu")
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return torch.device("cpu") if func is torch.ops.prim.device.default else NotImplemented
+
+
+def test_torchs_own_operators_outside_aten_are_not_named():
+    def profiled(x):
+        with torch.profiler.record_function("step"):
+            return torch.ops.prims.sin(x)
+
+    assert_complete(count_flops(profiled, torch.randn(4)), 0)
+    assert_complete(count_flops(lambda x: x.device, AsksForItsDevice()), 0)
 
 
 def test_the_backward_pass_is_counted_where_the_call_runs_it():
