@@ -12,6 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attn_core._checks import checked
+from attn_core.masks import additive, and_causal, blind_queries
+
 
 class AttentionOutput(NamedTuple):
     """What attention returns.
@@ -47,6 +50,7 @@ def scaled_dot_product_attention(
     value: Tensor,
     mask: Tensor | None = None,
     *,
+    causal: bool = False,
     scale: float | None = None,
     dropout_p: float = 0.0,
     need_weights: bool = True,
@@ -55,156 +59,86 @@ def scaled_dot_product_attention(
 
     query: (..., L, d_k), key: (..., S, d_k), value: (..., S, d_v), all of one floating dtype.
     mask: broadcastable to (..., L, S). Bool: True = may attend. Float: added to the scaled scores.
+    causal: a query sees only keys not in its future, as in `causal_mask(L, S)`, and of those only
+        what the mask leaves.
     scale: 1/√d_k unless given.
-    dropout_p: the share of weights set to zero before they meet the values; 0 ≤ p < 1. It is applied
-        whenever it is not 0: pass 0 in evaluation.
+    dropout_p: the share of weights set to zero before they meet the values; 0 ≤ p < 1. It is
+        applied whenever it is not 0: pass 0 in evaluation.
     need_weights: False takes torch's fused kernel, which never stores the (L, S) weights.
 
     A query that may attend to nothing gets zero weights and zero values.
-    Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes.
+    Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes or a
+    causal that is no bool.
     """
-    query, key, value = checked_inputs(query, key, value)
-    return attend(query, key, value, mask, scale=scale, dropout_p=dropout_p, need_weights=need_weights)
+    query, key, value, mask, scale = checked(query, key, value, mask, causal, scale, dropout_p)
+    if not need_weights:
+        return AttentionOutput(_fused(query, key, value, mask, causal, scale, dropout_p), None)
+    mask = and_causal(mask, query, key) if causal else mask
+    scores = (query * scale) @ key.mT  # scaling Q takes L · d products, scaling the scores L · S
+    weights = _softmax(scores) if mask is None else _masked_softmax(scores, mask)
+    values = (F.dropout(weights, dropout_p) if dropout_p else weights) @ value
+    return AttentionOutput(values, weights)
 
 
-def attend(
+def attention_trace(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+) -> AttentionTrace:
+    """Attention step by step, with every intermediate kept: for looking, not for speed.
+
+    Shapes, masks, errors as in `scaled_dot_product_attention`, and its results unless half
+    precision is too small.
+    """
+    query, key, value, mask, _ = checked(query, key, value, mask)
+    scores = query @ key.mT
+    scaled = scores / math.sqrt(query.size(-1))
+    masked = scaled if mask is None else scaled + additive(mask, scaled.dtype)
+    weights = scaled.softmax(-1) if mask is None else _masked_softmax(scaled.clone(), mask)
+    return AttentionTrace(scores, scaled, masked, weights, weights @ value)
+
+
+def _fused(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    *,
-    scale: float | None = None,
+    causal: bool,
+    scale: float,
     dropout_p: float,
-    need_weights: bool,
-) -> AttentionOutput:
-    """`scaled_dot_product_attention` of a query, a key and a value that are known to fit one another."""
-    mask = None if mask is None else _checked_mask(mask, query, key)
-    scale = 1 / math.sqrt(query.size(-1)) if scale is None else _checked_scale(scale)
-    if not isinstance(dropout_p, (int, float)) or not 0 <= dropout_p < 1:
-        raise ValueError(f"dropout_p must be at least 0 and less than 1, got {dropout_p!r}")
-    if not need_weights:
-        values = F.scaled_dot_product_attention(query, key, value, mask, dropout_p=dropout_p, scale=scale)
-        return AttentionOutput(values, None)
-
-    # One batch axis, (N, L, d), is what the batched matrix product takes.
-    batch = query.shape[:-2]
-    if not batch:
-        query, key, value = query[None], key[None], value[None]
-    query, key, value = query.flatten(0, -3), key.flatten(0, -3), value.flatten(0, -3)
-    # It takes the scale along, which saves a pass over the (L, S) scores; with beta=0 the first argument is ignored.
-    scores = torch.baddbmm(query.new_empty(()), query, key.mT, beta=0, alpha=scale)
-    if mask is None:
-        weights = _softmax_over_keys(scores)
-    else:
-        weights = _masked_softmax(scores.view(*batch, *scores.shape[1:]), mask).view(scores.shape)
-    values = torch.bmm(F.dropout(weights, dropout_p) if dropout_p else weights, value)
-    return AttentionOutput(values.view(*batch, *values.shape[1:]), weights.view(*batch, *weights.shape[1:]))
-
-
-def attention_trace(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> AttentionTrace:
-    """Attention step by step, with every intermediate kept: for looking, not for speed.
-
-    Shapes, masks, errors as in `scaled_dot_product_attention`, and its results unless half precision is too small.
-    """
-    query, key, value = checked_inputs(query, key, value)
-    mask = None if mask is None else _checked_mask(mask, query, key)
-    scores = query @ key.transpose(-2, -1)
-    scaled = scores / math.sqrt(query.size(-1))
-    masked = scaled if mask is None else _apply_mask(scaled, mask)
-    weights = scaled.softmax(-1) if mask is None else _masked_softmax(scaled, mask)
-    return AttentionTrace(scores, scaled, masked, weights, weights @ value)
-
-
-def _apply_mask(scores: Tensor, mask: Tensor) -> Tensor:
-    # -inf and not a large negative number: it exists in every dtype and its weight is exactly zero.
-    return scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask
+) -> Tensor:
+    """The values from torch's kernel, which skips the future by itself where L = S."""
+    if causal and (mask is not None or query.size(-2) != key.size(-2)):
+        mask, causal = and_causal(mask, query, key), False
+    return F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal, scale=scale)
 
 
 def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Softmax over the keys the mask leaves, (..., L, S); a query that it leaves none gets zeros."""
-    masked = _apply_mask(scores, mask)
-    # In half precision a score plus the least number, which some masks use, may be -inf; torch adds in float32.
-    nothing = ~mask if mask.dtype == torch.bool else (mask == -math.inf) | (masked == -math.inf)
-    blind = nothing.all(-1, keepdim=True)
-    # Softmax of a row of -inf is 0/0, and its NaN would spoil the gradients too: fill such a row before and after.
-    return _softmax_over_keys(masked.masked_fill(blind, 0.0)).masked_fill(blind, 0.0)
+    """Softmax over the keys that the mask leaves; zeros where none. Overwrites the scores."""
+    # In half precision a score plus the least number, which some masks use, would be -inf.
+    wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    wide, blind = _add(wide, additive(mask, wide.dtype)), blind_queries(mask)
+    if blind is None:
+        return _softmax(wide).to(scores.dtype)
+    # Softmax of a row of -inf is 0/0, and its NaN would spoil the gradients: 0 before and after.
+    return _softmax(wide.masked_fill(blind, 0.0)).masked_fill(blind, 0.0).to(scores.dtype)
 
 
-def _softmax_over_keys(scores: Tensor) -> Tensor:
-    """Softmax over the last axis. It overwrites its input where no gradient needs it."""
-    if torch.is_grad_enabled():
-        return scores.softmax(-1)
-    # Autocast, which may want the weights in float32, has made the scores half precision: no need to ask for others.
-    half = scores.dtype in (torch.float16, torch.bfloat16)
-    if half and (scores.is_meta or torch.is_autocast_enabled(scores.device.type)):
+def _add(scores: Tensor, bias: Tensor) -> Tensor:
+    try:
+        scores += bias
+        return scores
+    except RuntimeError:  # torch.func.vmap over the masks alone: one row of scores has no room
+        return scores + bias
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    """Softmax over the keys. Overwrites the scores where no gradient needs them."""
+    if torch.is_grad_enabled() or scores.dtype not in (torch.float32, torch.float64):
         return scores.softmax(-1)
     try:
         # A second (L, S) array would take longer to come by than the softmax itself.
         return torch.softmax(scores, -1, out=scores)
-    except RuntimeError:  # torch.func.vmap cannot write into a given array
+    except RuntimeError:  # torch.func.vmap cannot write into a given tensor
         return scores.softmax(-1)
-
-
-def checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Check the three inputs; they come back with the same axes before the last two, broadcast where needed."""
-    for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name} must be a torch.Tensor, got {type(tensor).__name__}")
-        if tensor.dim() < 2:
-            raise ValueError(f"{name} must have shape (..., length, width), got {tuple(tensor.shape)}")
-    if not (query.dtype == key.dtype == value.dtype and query.is_floating_point()):
-        raise TypeError(
-            "query, key and value must share one floating dtype such as torch.float32, "
-            f"got {query.dtype}, {key.dtype}, {value.dtype}"
-        )
-    if not query.device == key.device == value.device:
-        # Not every kernel checks: with one of them on "meta" the result would be memory that nobody wrote.
-        raise ValueError(
-            f"query, key and value must be on one device, got {query.device}, {key.device}, {value.device}"
-        )
-    if query.size(-1) != key.size(-1) or query.size(-1) == 0:
-        raise ValueError(
-            f"query and key must have the same width d_k of at least 1, got {query.size(-1)} and {key.size(-1)}"
-        )
-    if key.size(-2) != value.size(-2):
-        raise ValueError(f"key and value must have the same length S, got {key.size(-2)} and {value.size(-2)}")
-    batch = query.shape[:-2]
-    if batch == key.shape[:-2] == value.shape[:-2]:
-        return query, key, value
-    try:
-        batch = torch.broadcast_shapes(batch, key.shape[:-2], value.shape[:-2])
-        return tuple(x.expand(*batch, *x.shape[-2:]) for x in (query, key, value))
-    except RuntimeError:
-        raise ValueError(
-            "the axes before the last two must be equal or broadcastable, got "
-            f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-        ) from None
-
-
-def check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if not isinstance(size, (int, torch.SymInt)) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
-
-
-def _checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """Check the mask; it comes back on the device of the query and, where it is added, in its dtype."""
-    if not isinstance(mask, Tensor):
-        raise TypeError(f"mask must be a torch.Tensor or None, got {type(mask).__name__}")
-    if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise TypeError(f"mask must be bool (True = may attend) or floating (added to the scores), got {mask.dtype}")
-    scores_shape = (*query.shape[:-1], key.size(-2))
-    trailing = scores_shape[len(scores_shape) - mask.dim() :]
-    if mask.dim() > len(scores_shape) or any(m not in (1, s) for m, s in zip(mask.shape, trailing, strict=True)):
-        raise ValueError(
-            f"mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(scores_shape)}: "
-            "each of its axes, counted from the last, must have length 1 or that of the scores"
-        )
-    mask = mask.to(query.device) if mask.dtype == torch.bool else mask.to(query)
-    return torch.atleast_2d(mask)  # torch's fused kernel takes no fewer axes
-
-
-def _checked_scale(scale: float) -> float:
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not math.isfinite(scale):
-        raise ValueError(f"scale must be a finite number, got {scale!r}")
-    return scale

@@ -1,8 +1,9 @@
 """Positions: five ways to tell attention which token stands where.
 
-Attention by itself is equivariant: permute the tokens and the outputs are permuted with them, otherwise unchanged.
-Sinusoidal and learned codes are added to the inputs, rotary ones turn queries and keys, ALiBi and relative biases are
-added to the scaled scores (pass them to attention as a float mask).
+Attention by itself is equivariant: permute the tokens and the outputs are permuted with them,
+otherwise unchanged. Sinusoidal and learned codes are added to the inputs, rotary ones turn queries
+and keys, ALiBi and relative biases are added to the scaled scores (pass them to attention as a
+float mask).
 """
 
 import math
@@ -10,27 +11,37 @@ import math
 import torch
 from torch import Tensor, nn
 
-from attn_core.attention import check_sizes
+from attn_core._checks import (
+    check_choice,
+    check_even_head_dim,
+    check_greater,
+    check_multiple,
+    check_offset,
+    check_positions,
+    check_sizes,
+    check_width,
+)
 
 
 class SinusoidalPositionalEncoding(nn.Module):
-    r"""Fixed waves, interleaved: even columns sine, odd columns cosine. Vaswani et al. 2017, section 3.5.
+    r"""Fixed waves: even columns sine, odd columns cosine. Vaswani et al. 2017, section 3.5.
 
         PE[p, 2i] = sin(p / base^(2i/d)),   PE[p, 2i+1] = cos(p / base^(2i/d))
 
-    Wavelengths run from 2π to (almost) base · 2π in a geometric series. An odd d_model leaves out the last cosine.
-    max_len: rows made at once; more are made when a longer sequence comes. Nothing is stored in the state dict.
+    Wavelengths run from 2π to (almost) base · 2π in a geometric series. An odd d_model leaves out
+    the last cosine.
+    max_len: rows made at once; more are made when a longer sequence comes. Nothing is stored in the
+        state dict.
 
-    The table is made in float64 and rounded once, to the dtype of the input: in bfloat16 and float16 each entry is off
-    by at most half a unit of that type, however large p is.
+    The table is made in float64 and rounded once, to the dtype of the input: in bfloat16 and
+    float16 each entry is off by at most half a unit of that type, however large p is.
     Raises ValueError for sizes that are not positive or a base of 1 or less.
     """
 
     def __init__(self, d_model: int, max_len: int = 5000, base: float = 10000.0):
         super().__init__()
         check_sizes(d_model=d_model, max_len=max_len)
-        if not base > 1:
-            raise ValueError(f"base must be greater than 1, got {base!r}")
+        check_greater("base", base, 1)
         self.d_model, self.base = d_model, base
         self._rows = self._make(max_len)
 
@@ -42,11 +53,11 @@ class SinusoidalPositionalEncoding(nn.Module):
         return self._rows[:length]
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., L, d_model) -> the same shape: the code of position p is added to row p of every sample."""
-        _check_width(x, self.d_model)
+        """(..., L, d_model) -> the same shape: the code of position p is added to each row p."""
+        check_width(x, self.d_model)
         return x + self.table(x.size(-2)).to(x)
 
-    # Kept for later calls: it must not become an inference tensor or fall to the device "meta" on the way.
+    # Kept for later calls: it must not become an inference tensor or fall to the device "meta".
     @torch.inference_mode(False)
     def _make(self, length: int) -> Tensor:
         position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
@@ -56,9 +67,10 @@ class SinusoidalPositionalEncoding(nn.Module):
 
 
 class LearnedPositionalEncoding(nn.Module):
-    """One trained row per position, as in BERT (Devlin et al. 2018) and in Gehring et al. 2017; none past max_len.
+    """One trained row per position, as in BERT (Devlin et al. 2018) and in Gehring et al. 2017.
 
-    d_model: the width. max_len: the number of rows. Rows start normal with standard deviation 0.02.
+    d_model: the width. max_len: the number of rows; a longer sequence is refused. Rows start normal
+    with standard deviation 0.02.
     """
 
     def __init__(self, d_model: int, max_len: int):
@@ -70,53 +82,57 @@ class LearnedPositionalEncoding(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(..., L, d_model) -> the same shape. Raises ValueError for L past max_len."""
         max_len, d_model = self.weight.shape
-        _check_width(x, d_model)
-        if x.size(-2) > max_len:
-            raise ValueError(f"a sequence of length {x.size(-2)} is longer than the learned table, max_len = {max_len}")
+        check_width(x, d_model)
+        check_positions(x.size(-2), max_len)
         return x + self.weight[: x.size(-2)]
 
 
 class RotaryEmbedding(nn.Module):
-    r"""Turn each pair of entries by an angle that grows with the position. Su et al. 2021, "RoFormer", section 3.2.2.
+    r"""Turn each pair of entries by an angle that grows with the position.
 
-        (a, b) at position p -> (a cos pθ_i - b sin pθ_i,  a sin pθ_i + b cos pθ_i),   θ_i = base^(-2i/d)
+        (a, b) at position p -> (a cos pθ_i - b sin pθ_i,  a sin pθ_i + b cos pθ_i)
+        θ_i = base^(-2i/d)
 
+    Source: Su et al. 2021, "RoFormer", section 3.2.2.
     The product of a query at m and a key at n then depends on m - n only, and no length changes.
-    layout: which entries make pair i: "interleaved" takes 2i and 2i+1 (the paper), "half_split" takes i and i + d/2
-    (GPT-NeoX, Llama as published for transformers).
+    layout: which entries make pair i: "interleaved" takes 2i and 2i+1 (the paper), "half_split"
+        takes i and i + d/2 (GPT-NeoX, Llama as published for transformers).
     Raises ValueError for an odd head_dim or another layout.
     """
 
     def __init__(self, head_dim: int, base: float = 10000.0, *, layout: str = "interleaved"):
         super().__init__()
-        check_sizes(head_dim=head_dim)
-        if head_dim % 2:
-            raise ValueError(f"head_dim must be even, since entries are turned in pairs, got {head_dim}")
-        if layout not in ("interleaved", "half_split"):
-            raise ValueError(f'layout must be "interleaved" or "half_split", got {layout!r}')
+        check_even_head_dim(head_dim)
+        check_choice("layout", layout, "interleaved", "half_split")
         self.head_dim, self.layout = head_dim, layout
-        self.angles = SinusoidalPositionalEncoding(head_dim, 128, base)  # its columns are sin pθ_i, cos pθ_i
+        # Its columns are sin pθ_i, cos pθ_i.
+        self.angles = SinusoidalPositionalEncoding(head_dim, 128, base)
 
     def forward(self, q_or_k: Tensor, offset: int = 0) -> Tensor:
-        """(..., L, head_dim) -> the same shape. offset: the position of the first row, for decoding with a cache."""
-        _check_width(q_or_k, self.head_dim)
-        if not isinstance(offset, (int, torch.SymInt)) or offset < 0:
-            raise ValueError(f"offset must be an integer of at least 0, got {offset!r}")
+        """(..., L, head_dim) -> the same shape.
+
+        offset: the position of the first row, for decoding with a cache.
+        """
+        check_width(q_or_k, self.head_dim)
+        check_offset(offset)
         length = q_or_k.size(-2)
         # Half precision is turned in float32: its own rounding would add up over the two products.
         x = q_or_k if q_or_k.dtype == torch.float64 else q_or_k.float()
-        sin, cos = self.angles.table(offset + length)[offset:].to(x).unflatten(-1, (-1, 2)).unbind(-1)
-        pairs_last = self.layout == "interleaved"
-        a, b = x.unflatten(-1, (-1, 2) if pairs_last else (2, -1)).unbind(-1 if pairs_last else -2)
-        turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=-1 if pairs_last else -2)
+        codes = self.angles.table(offset + length)[offset:].to(x)
+        sin, cos = codes.unflatten(-1, (-1, 2)).unbind(-1)
+        shape, axis = ((-1, 2), -1) if self.layout == "interleaved" else ((2, -1), -2)
+        a, b = x.unflatten(-1, shape).unbind(axis)
+        turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis)
         return turned.flatten(-2).to(q_or_k.dtype)
 
 
 class AlibiBias(nn.Module):
-    """Attention with linear biases: the further a key, the lower its score. Press et al. 2021, section 3.
+    """Attention with linear biases: the further a key, the lower its score.
 
-    The slope of head h of H is 2^(-8h/H), h = 1 ... H, where H is a power of two. Else, as in the authors' code, the
-    largest power of two below H gets its slopes, and the rest take every second slope of twice that power.
+    The slope of head h of H is 2^(-8h/H), h = 1 ... H, where H is a power of two. Else, as in the
+    authors' code, the largest power of two below H gets its slopes, and the rest take every second
+    slope of twice that power.
+    Source: Press et al. 2021, section 3.
     """
 
     def __init__(self, num_heads: int):
@@ -129,7 +145,8 @@ class AlibiBias(nn.Module):
     def forward(self, query_len: int, key_len: int) -> Tensor:
         """(H, L, S), added to the scaled scores: minus slope times distance, in both directions.
 
-        The last query stands at the last key, as in a lower-right causal mask. The paper uses it with such a mask.
+        The last query stands at the last key, as in a lower-right causal mask. The paper uses it
+        with such a mask.
         """
         distance = _relative_positions(query_len, key_len, self.slopes.device).abs()
         return -self.slopes[:, None, None] * distance
@@ -138,19 +155,24 @@ class AlibiBias(nn.Module):
 class RelativePositionBias(nn.Module):
     """A trained number per head and bucket of distances. Raffel et al. 2020 (T5), section 2.1.
 
-    Small distances have a bucket each, larger ones share buckets that widen logarithmically up to max_distance; all
-    beyond share the last. bidirectional: half of the buckets for keys after the query; else those count as distance 0.
+    Small distances have a bucket each, larger ones share buckets that widen logarithmically up to
+    max_distance; all beyond share the last.
+    bidirectional: half of the buckets for keys after the query; else those count as distance 0.
     Raises ValueError for buckets that cannot be halved or a max_distance within the exact ones.
     """
 
-    def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, bidirectional: bool = True):
+    def __init__(
+        self,
+        num_heads: int,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+    ):
         super().__init__()
         check_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
+        check_multiple("num_buckets", num_buckets, 4 if bidirectional else 2)
         self.per_side = num_buckets // 2 if bidirectional else num_buckets
-        if num_buckets % (4 if bidirectional else 2):
-            raise ValueError(f"num_buckets must be a multiple of {4 if bidirectional else 2}, got {num_buckets}")
-        if max_distance <= self.per_side // 2:
-            raise ValueError(f"max_distance must be greater than {self.per_side // 2}, got {max_distance}")
+        check_greater("max_distance", max_distance, self.per_side // 2)
         self.max_distance, self.bidirectional = max_distance, bidirectional
         self.weight = nn.Parameter(torch.zeros(num_buckets, num_heads))
 
@@ -163,7 +185,8 @@ class RelativePositionBias(nn.Module):
         """The bucket of each key position minus query position, any shape of integers."""
         distance = relative.abs() if self.bidirectional else (-relative).clamp(min=0)
         exact = self.per_side // 2
-        widening = (distance.clamp(min=1).double() / exact).log() / math.log(self.max_distance / exact)
+        ratio = distance.clamp(min=1).double() / exact
+        widening = ratio.log() / math.log(self.max_distance / exact)  # from 0 to 1, at max_distance
         shared = (exact + widening * (self.per_side - exact)).long().clamp(max=self.per_side - 1)
         bucket = torch.where(distance < exact, distance, shared)
         return bucket + self.per_side * (relative > 0) if self.bidirectional else bucket
@@ -178,10 +201,3 @@ def _relative_positions(query_len: int, key_len: int, device: torch.device) -> T
     check_sizes(query_len=query_len, key_len=key_len)
     query = torch.arange(key_len - query_len, key_len, device=device)
     return torch.arange(key_len, device=device) - query[:, None]
-
-
-def _check_width(x: Tensor, width: int) -> None:
-    if not isinstance(x, Tensor) or not x.is_floating_point():
-        raise TypeError(f"expected a floating tensor, got {x.dtype if isinstance(x, Tensor) else type(x).__name__}")
-    if x.dim() < 2 or x.size(-1) != width:
-        raise ValueError(f"expected shape (..., length, {width}), got {tuple(x.shape)}")

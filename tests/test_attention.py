@@ -376,6 +376,63 @@ def test_decoding_with_a_cache_gives_the_rows_of_the_whole_causal_pass():
     torch.testing.assert_close(last_two, whole[:, 3:])
 
 
+@pytest.mark.parametrize("kind", MASKS)
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize(("query_len", "key_len"), [(1, 5), (3, 5), (5, 5), (5, 3), (5, 1)])
+@pytest.mark.parametrize("batch", [(), (2, 3)])
+def test_causal_is_the_causal_mask_forward_and_backward(batch, query_len, key_len, need_weights, kind):
+    inputs = random_inputs(batch, query_len, key_len)
+    mask = random_mask(kind, batch, query_len, key_len, torch.float64, torch.Generator().manual_seed(1))
+    past = causal_mask(query_len, key_len)
+    added = torch.zeros(past.shape, dtype=torch.float64).masked_fill(~past, -math.inf)
+    both = mask + added if "additive" in kind else past if mask is None else past & mask
+    got = scaled_dot_product_attention(*inputs, mask, causal=True, need_weights=need_weights)
+    expected_values, expected_weights = formula(*inputs, both)
+    torch.testing.assert_close(got.values, expected_values, atol=1e-10, rtol=0)
+    expected_gradients = gradients(expected_values, inputs)
+    for ours, theirs in zip(gradients(got.values, inputs), expected_gradients, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
+    if need_weights:
+        torch.testing.assert_close(got.weights, expected_weights, atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_queries_before_the_first_key_get_zeros_and_zero_gradients_where_causal(dtype, need_weights):
+    query, key, value = random_inputs(query_len=5, key_len=3, dtype=dtype)
+    values = scaled_dot_product_attention(query, key, value, causal=True, need_weights=need_weights).values
+    values.sum().backward()
+    assert values[:, :2].eq(0).all() and values[:, 2:].ne(0).any(-1).all()
+    assert query.grad[:, :2].eq(0).all()
+    assert all(x.grad.isfinite().all() and x.grad.any() for x in (query, key, value))
+
+
+@pytest.mark.parametrize(
+    ("query_len", "key_len", "masked"), [(5, 5, False), (5, 5, True), (3, 5, False), (5, 3, False)]
+)
+def test_the_kernel_is_told_causal_only_where_it_means_the_same(monkeypatch, query_len, key_len, masked):
+    # Where L and S differ it aligns at the upper left, and beside a mask it takes no flag at all.
+    told, kernel = [], F.scaled_dot_product_attention
+
+    def watched(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, **options):
+        told.append((is_causal, attn_mask is not None))
+        return kernel(query, key, value, attn_mask, dropout_p, is_causal, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", watched)
+    mask = torch.ones(1, key_len, dtype=torch.bool) if masked else None
+    scaled_dot_product_attention(*random_inputs((), query_len, key_len), mask, causal=True, need_weights=False)
+    alone = query_len == key_len and not masked
+    assert told == [(alone, not alone)]
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("causal", [1, None, "lower_right", torch.tensor(True)], ids=str)
+def test_a_causal_that_is_no_bool_is_refused(causal, need_weights):
+    with pytest.raises(TypeError, match="causal must be True or False, got ") as caught:
+        scaled_dot_product_attention(Q, K, V, causal=causal, need_weights=need_weights)
+    assert repr(causal) in str(caught.value)
+
+
 @pytest.mark.parametrize("grad", [True, False])
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("kind", MASKS)
@@ -431,6 +488,10 @@ def test_empty_axes_give_empty_or_zero_values(need_weights):
     no_query = scaled_dot_product_attention(query[:, :0], key, value, need_weights=need_weights)
     no_sample = scaled_dot_product_attention(query[:0], key[:0], value[:0], need_weights=need_weights)
     no_key = scaled_dot_product_attention(query, key[:, :0], value[:, :0], need_weights=need_weights)
+    for query_len, key_len in ((0, 0), (0, 5), (3, 0)):
+        given_ = query[:, :query_len], key[:, :key_len], value[:, :key_len]
+        causal = scaled_dot_product_attention(*given_, causal=True, need_weights=need_weights).values
+        assert torch.equal(causal, torch.zeros(2, query_len, 6, dtype=torch.float64))
     assert no_query.values.shape == (2, 0, 6)
     assert no_sample.values.shape == (0, 3, 6)
     assert torch.equal(no_key.values, torch.zeros(2, 3, 6, dtype=torch.float64))
@@ -471,17 +532,6 @@ def test_fused_path_never_holds_a_matrix_of_all_pairs(padded):
         largest[need_weights] = max(recorder.elements.values())
     assert largest[True] >= 2 * length * length  # so the recorder sees such a matrix where there is one
     assert largest[False] < length * length / 8
-
-
-def test_weights_take_the_memory_of_the_scores_where_no_gradient_needs_these():
-    inputs = random_inputs((2,), 64, 96)
-    blocks = {}
-    for grad in (True, False):
-        with torch.set_grad_enabled(grad), MemoryBlocks() as recorder:
-            output = scaled_dot_product_attention(*inputs)
-        blocks[grad] = [address for address, elements in recorder.elements.items() if elements == 2 * 64 * 96]
-        assert output.weights.data_ptr() in blocks[grad]
-    assert (len(blocks[True]), len(blocks[False])) == (2, 1)
 
 
 @pytest.mark.parametrize("kind", ["none", "causal, lower right", "padding", "additive with -inf"])
@@ -527,6 +577,46 @@ def test_vmap_over_the_batch_is_the_batch(need_weights, grad):
 
     with torch.set_grad_enabled(grad):
         torch.testing.assert_close(torch.func.vmap(one)(*inputs), one(*inputs), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("kind", ["bool", "additive with -inf"])
+def test_vmap_over_the_masks_alone_is_a_batch_of_masks(kind, need_weights, grad):
+    query, key, value = random_inputs(())
+    masks = torch.rand(7, 3, 5, generator=torch.Generator().manual_seed(0)) < 0.5
+    masks[0, 1] = False
+    if kind != "bool":
+        masks = torch.zeros(7, 3, 5, dtype=torch.float64).masked_fill(~masks, -math.inf)
+
+    def one(mask):
+        return scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights).values
+
+    with torch.set_grad_enabled(grad):
+        got = torch.func.vmap(one)(masks)
+    torch.testing.assert_close(got, torch.stack([one(mask) for mask in masks]), atol=1e-10, rtol=0)
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+def test_compiles_as_one_graph_where_causal_and_where_a_query_sees_nothing(need_weights):
+    inputs, blind = random_inputs((2, 3), 5, 3), torch.tensor([True, True, False, True, True])[:, None]
+    torch._dynamo.reset()
+    compiled = torch.compile(scaled_dot_product_attention, backend="aot_eager", fullgraph=True)
+    for options in ({}, {"causal": True}):
+        got = compiled(*inputs, blind, need_weights=need_weights, **options)
+        expected = scaled_dot_product_attention(*inputs, blind, need_weights=need_weights, **options)
+        torch.testing.assert_close(got.values, expected.values, atol=1e-10, rtol=0)
+        for ours, theirs in zip(gradients(got.values, inputs), gradients(expected.values, inputs), strict=True):
+            torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_trace_of_torch_jit_serves_other_masks_too():
+    inputs, mask = [x.detach() for x in random_inputs()], causal_mask(3, 5)
+    with torch.no_grad():
+        traced = torch.jit.trace(lambda *given_: scaled_dot_product_attention(*given_).values, (*inputs, mask))
+    mask[1] = False
+    torch.testing.assert_close(traced(*inputs, mask), scaled_dot_product_attention(*inputs, mask).values)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])

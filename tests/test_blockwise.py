@@ -82,6 +82,15 @@ def test_huge_scores_do_not_overflow_where_they_grow_from_block_to_block_or_shri
     assert torch.equal(blockwise_attention(query, key, value, block_size=4), in_one_piece(query, key, value))
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3), (2, 1, 3)])
+@pytest.mark.parametrize("query_len, key_len", [(6, 6), (4, 9), (9, 4)])
+def test_lengths_are_those_of_the_last_axes_however_many_stand_in_front(query_len, key_len, batch):
+    inputs = random_inputs(query_len, key_len, batch, d_k=5)
+    for causal in (False, True):
+        got = blockwise_attention(*inputs, causal=causal, block_size=2)
+        assert torch.allclose(got, in_one_piece(*inputs, causal), rtol=0, atol=1e-10)
+
+
 def test_axes_in_front_are_broadcast_and_may_be_missing():
     query, key, value = random_inputs(5, 9)
     shared = key[:, :1], value[:, :1]  # one head of keys for three of queries
@@ -107,9 +116,9 @@ def test_inputs_are_not_modified():
 @pytest.mark.parametrize(
     "options, error, message",
     [
-        ({"block_size": 0}, ValueError, "block_size must be an integer of at least 1, got 0"),
-        ({"block_size": 2.5}, ValueError, "block_size must be an integer of at least 1, got 2.5"),
-        ({"block_size": True}, ValueError, "block_size must be an integer of at least 1, got True"),
+        ({"block_size": 0}, ValueError, "block_size must be a positive integer, got 0"),
+        ({"block_size": 2.5}, ValueError, "block_size must be a positive integer, got 2.5"),
+        ({"block_size": True}, ValueError, "block_size must be a positive integer, got True"),
         ({"causal": "upper_left"}, TypeError, "causal must be True or False, got 'upper_left'"),
         ({"query": torch.ones(2, 3)}, ValueError, "same width d_k of at least 1, got 3 and 4"),
         ({"value": torch.ones(6, 4)}, ValueError, "same length S, got 5 and 6"),

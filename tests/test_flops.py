@@ -113,7 +113,7 @@ def test_weights_kept_are_stored_in_full_whatever_the_mask_hides(causal):
     assert cost.weight_bytes == weights.untyped_storage().nbytes() == 4 * 3 * 4 * 5 * 7
 
 
-@pytest.mark.parametrize("causal", ["lower right", "", None, 2])
+@pytest.mark.parametrize("causal", ["lower right", "", None, 2, 1, 0])
 def test_a_causal_that_names_no_alignment_is_refused(causal):
     with pytest.raises(ValueError, match=f'must be False, True, "lower_right" or "upper_left", got {causal!r}'):
         attention_cost(4, 8, 2, causal=causal)
@@ -133,9 +133,16 @@ def test_a_size_that_is_no_positive_integer_is_refused(name, bad):
         attention_cost(**sizes)
 
 
-@pytest.mark.parametrize("embed_dim, num_heads, num_kv_heads", [(8, 3, 3), (4, 8, 8), (8, 4, 3), (8, 4, 8)])
-def test_sizes_that_do_not_divide_are_refused_with_their_values(embed_dim, num_heads, num_kv_heads):
-    message = f"embed_dim {embed_dim}, num_heads {num_heads}, num_kv_heads {num_kv_heads}"
+@pytest.mark.parametrize(
+    "embed_dim, num_heads, num_kv_heads, message",
+    [
+        (8, 3, 3, "num_heads must divide embed_dim, got 3 heads and embed_dim 8"),
+        (4, 8, 8, "num_heads must divide embed_dim, got 8 heads and embed_dim 4"),
+        (8, 4, 3, "num_kv_heads must divide num_heads, got 3 and 4 heads"),
+        (8, 4, 8, "num_kv_heads must divide num_heads, got 8 and 4 heads"),
+    ],
+)
+def test_sizes_that_do_not_divide_are_refused_with_their_values(embed_dim, num_heads, num_kv_heads, message):
     with pytest.raises(ValueError, match=message):
         attention_cost(4, embed_dim, num_heads, num_kv_heads=num_kv_heads)
 
@@ -354,6 +361,27 @@ def test_counting_leaves_no_trace_even_after_an_error(training, fails, fastpath)
     grads = {name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None}
     assert x.grad is None and list(grads) == ["attention.in_proj_weight"]
     assert grads["attention.in_proj_weight"].eq(1).all()
+
+
+class AsksForItsDevice(torch.Tensor):
+    """A tensor without memory, whose device is found by an operator of its own: torch's prim.device."""
+
+    @staticmethod
+    def __new__(cls):
+        return torch.Tensor._make_wrapper_subclass(cls, (4,), dispatch_device=True, device="cpu")
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return torch.device("cpu") if func is torch.ops.prim.device.default else NotImplemented
+
+
+def test_torchs_own_operators_outside_aten_are_not_named():
+    def profiled(x):
+        with torch.profiler.record_function("step"):
+            return torch.ops.prims.sin(x)
+
+    assert_complete(count_flops(profiled, torch.randn(4)), 0)
+    assert_complete(count_flops(lambda x: x.device, AsksForItsDevice()), 0)
 
 
 def test_the_backward_pass_is_counted_where_the_call_runs_it():

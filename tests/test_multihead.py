@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.utils import prune
 
 from attn_core import MultiHeadAttention, attention_trace, causal_mask, merge_heads, padding_mask, split_heads
 
@@ -226,6 +227,24 @@ def test_from_torch_takes_a_parametrised_layer(bias):
     close(MultiHeadAttention.from_torch(theirs)(x).values, theirs(x, x, x)[0])
 
 
+def test_to_torch_takes_a_parametrised_layer():
+    ours = randomised(MultiHeadAttention(8, 2)).eval()
+    for projection in (ours.qkv_proj, ours.out_proj):
+        nn.utils.parametrizations.spectral_norm(projection).eval()
+    x = X[..., :8] + torch.arange(8)
+    close(ours.to_torch()(x, x, x)[0], ours(x).values, 1e-5)
+
+
+def test_to_torch_takes_a_pruned_layer():
+    ours = randomised(MultiHeadAttention(8, 2))
+    prune.random_unstructured(ours.qkv_proj, "weight", amount=0.5)
+    prune.random_unstructured(ours.out_proj, "bias", amount=0.5)
+    theirs, x = ours.to_torch(), torch.randn(2, 3, 8)
+    assert theirs.in_proj_weight.eq(0).sum() == ours.qkv_proj.weight.numel() / 2
+    assert isinstance(theirs.in_proj_weight, nn.Parameter)
+    close(theirs(x, x, x)[0], ours(x).values, 1e-5)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -338,6 +357,53 @@ def test_causal_layer_does_not_depend_on_the_future(position, need_weights):
     (gradient,) = torch.autograd.grad(values[:, position].sum(), x)
     assert gradient[:, position + 1 :].eq(0).all()
     assert gradient[:, : position + 1].ne(0).all()
+
+
+@pytest.mark.parametrize("mask", [None, padding_mask([2, 0], 5)], ids=["no mask", "padding"])
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("query_len", [3, 5, 7])
+@pytest.mark.parametrize("num_kv_heads", [1, 4])
+def test_causal_is_the_causal_mask_forward_and_backward(num_kv_heads, query_len, need_weights, mask):
+    layer = randomised(MultiHeadAttention(8, 4, num_kv_heads=num_kv_heads).double())
+    query, key = (torch.randn(2, length, 8, dtype=torch.float64) for length in (query_len, 5))
+    query = key if query_len == 5 else query
+    past = causal_mask(query_len, 5)
+    got = layer(query, key, mask=mask, causal=True, need_weights=need_weights)
+    expected = layer(query, key, mask=past if mask is None else past & mask, need_weights=need_weights)
+    close(got, expected)
+    wanted = list(layer.parameters())
+    for ours, theirs in zip(gradients(got.values, wanted), gradients(expected.values, wanted), strict=True):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("num_kv_heads", [1, 2, 4])
+@pytest.mark.parametrize("cross", [True, False])
+def test_project_gives_the_heads_and_attend_goes_on_from_there(cross, num_kv_heads):
+    layer = randomised(MultiHeadAttention(8, 4, num_kv_heads=num_kv_heads).double())
+    inputs = [torch.randn(2, length, 8, dtype=torch.float64) for length in ((3, 5) if cross else (5,))]
+    query, key, value = layer.project(*inputs)
+    assert query.shape == (2, 4, 3 if cross else 5, 2)
+    assert key.shape == value.shape == (2, num_kv_heads, 5, 2)
+    rows = [8, 2 * num_kv_heads, 2 * num_kv_heads]
+    parts = [layer.qkv_proj(inputs[i]).split(rows, dim=-1)[part] for part, i in enumerate((0, -1, -1))]
+    for heads, part in zip((query, key, value), parts, strict=True):
+        close(heads, split_heads(part, part.size(-1) // 2))
+    for options in ({}, {"mask": causal_mask(query.size(-2), 5)}, {"causal": True}, {"need_weights": True}):
+        close(layer.attend(query, key, value, **options), layer(*inputs, **options))
+
+
+@pytest.mark.parametrize("need_weights", [True, False])
+@pytest.mark.parametrize("num_kv_heads", [1, 4])
+def test_decoding_with_a_cache_of_keys_and_values_gives_the_rows_of_the_whole_pass(num_kv_heads, need_weights):
+    layer = randomised(MultiHeadAttention(8, 4, num_kv_heads=num_kv_heads).double())
+    x = torch.randn(2, 6, 8, dtype=torch.float64)
+    whole = layer(x, causal=True).values
+    keys, values = (torch.empty(2, num_kv_heads, 0, 2, dtype=torch.float64) for _ in range(2))
+    for start, end in ((0, 3), (3, 4), (4, 6)):
+        query, key, value = layer.project(x[:, start:end])
+        keys, values = torch.cat([keys, key], dim=-2), torch.cat([values, value], dim=-2)
+        step = layer.attend(query, keys, values, causal=True, need_weights=need_weights).values
+        close(step, whole[:, start:end])
 
 
 def test_order_of_the_tokens_is_not_seen():
@@ -579,6 +645,7 @@ X = torch.zeros(2, 3, 8)
         ((X,), {"mask": torch.ones(2, 3).bool()}, ValueError, r"\(2, 3\) does not fit scores of shape \(2, 4, 3, 3\)"),
         ((X,), {"mask": torch.ones(8, 3, 3).bool()}, ValueError, r"\(8, 3, 3\) does not fit .* \(2, 4, 3, 3\)"),
         ((X,), {"mask": torch.ones(3, 3).long()}, TypeError, "True = may attend.*got torch.int64"),
+        ((X,), {"causal": "lower_right"}, TypeError, "causal must be True or False, got 'lower_right'"),
     ],
 )
 @pytest.mark.parametrize("need_weights", [True, False])

@@ -2,10 +2,12 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import attn_core
 
@@ -18,6 +20,7 @@ class Implementation(NamedTuple):
     merge_heads: Callable = attn_core.merge_heads
     causal_mask: Callable = attn_core.causal_mask
     padding_mask: Callable = attn_core.padding_mask
+    causal_attention: Callable = partial(attn_core.scaled_dot_product_attention, causal=True)
 
 
 def exact(numbers):
@@ -98,6 +101,30 @@ def check_query_that_sees_nothing(implementation):
     equal(values, torch.stack([exact([0, 0]), OUTPUT[1]]))
 
 
+def check_causal_by_the_argument(implementation):
+    # As many keys as queries, one key more in front, and one fewer: the first query then sees nothing.
+    longer = torch.cat([KEY[:1], KEY]), torch.cat([VALUE[:1], VALUE])
+    ratio = math.exp(-2 / math.sqrt(2))
+    first, second = VALUE[0], (2 * VALUE[0] + ratio * VALUE[1]) / (2 + ratio)
+    expected = {
+        (KEY, VALUE): [VALUE[0], OUTPUT[1]],
+        longer: [first, second],
+        (KEY[:1], VALUE[:1]): [exact([0, 0]), VALUE[0]],
+    }
+    for (key, value), rows in expected.items():
+        for need_weights in (True, False):
+            values, _ = implementation.causal_attention(QUERY, key, value, need_weights=need_weights)
+            equal(values, torch.stack(rows))
+
+
+def check_causal_by_the_argument_beside_a_mask(implementation):
+    # The mask hides the first key: the first query, which sees no other, has nothing left.
+    for need_weights in (True, False):
+        mask = torch.tensor([False, True])
+        values, _ = implementation.causal_attention(QUERY, KEY, VALUE, mask, need_weights=need_weights)
+        equal(values, torch.stack([exact([0, 0]), VALUE[1]]))
+
+
 CHECKS = [
     check_one_head,
     check_two_heads,
@@ -106,6 +133,8 @@ CHECKS = [
     check_padding,
     check_rectangular,
     check_query_that_sees_nothing,
+    check_causal_by_the_argument,
+    check_causal_by_the_argument_beside_a_mask,
 ]
 
 
@@ -273,6 +302,37 @@ def padding_off_by_one(lengths, max_len=None):
     return attn_core.padding_mask([length + 1 for length in lengths], max_len)
 
 
+def causal_argument_ignored(query, key, value, mask=None, need_weights=True):
+    return attn_core.scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights)
+
+
+def causal_argument_ignored_without_weights(query, key, value, mask=None, need_weights=True):
+    options = {"causal": need_weights, "need_weights": need_weights}
+    return attn_core.scaled_dot_product_attention(query, key, value, mask, **options)
+
+
+def causal_argument_aligned_upper_left(query, key, value, mask=None, need_weights=True):
+    past = attn_core.causal_mask(len(query), len(key), align="upper_left")
+    mask = past if mask is None else past & mask
+    return attn_core.scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights)
+
+
+def causal_argument_left_to_the_kernel(query, key, value, mask=None, need_weights=True):
+    if need_weights or mask is not None:
+        return attn_core.scaled_dot_product_attention(query, key, value, mask, causal=True)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True), None
+
+
+def causal_argument_instead_of_the_mask(query, key, value, mask=None, need_weights=True):
+    options = {"causal": True, "need_weights": need_weights}
+    return attn_core.scaled_dot_product_attention(query, key, value, **options)
+
+
+def causal_argument_only_without_a_mask(query, key, value, mask=None, need_weights=True):
+    options = {"causal": mask is None, "need_weights": need_weights}
+    return attn_core.scaled_dot_product_attention(query, key, value, mask, **options)
+
+
 MUTANTS = {
     "attention": [
         without_scale,
@@ -306,6 +366,14 @@ MUTANTS = {
         causal_aligned_upper_left,
     ],
     "padding_mask": [padding_on_the_query_axis, padding_on_both_axes, padding_inverted, padding_off_by_one],
+    "causal_attention": [
+        causal_argument_ignored,
+        causal_argument_ignored_without_weights,
+        causal_argument_aligned_upper_left,
+        causal_argument_left_to_the_kernel,
+        causal_argument_instead_of_the_mask,
+        causal_argument_only_without_a_mask,
+    ],
 }
 ALL_MUTANTS = {
     mutant.__name__: Implementation()._replace(**{part: mutant})

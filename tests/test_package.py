@@ -1,4 +1,4 @@
-"""The package as a whole: what importing it brings along, what it says about itself, how long it is."""
+"""The package as a whole: what importing it brings along, what it says about itself."""
 
 import ast
 import inspect
@@ -49,18 +49,13 @@ def test_public_names_are_sorted_and_all_there():
 
 
 @pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
-def test_core_module_can_be_read_in_one_sitting(path):
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= 210
-
-
-@pytest.mark.parametrize("path", CORE, ids=lambda path: path.name)
 def test_core_module_imports_torch_the_standard_library_and_the_core_only(path):
     allowed = {"torch", *sys.stdlib_module_names, *(f"attn_core.{other.stem}" for other in CORE)}
     tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) else []
-        if path.name == "flops.py" and node not in tree.body:
+        if path.name == "_measure.py" and node not in tree.body:
             names = [name for name in names if name != "fvcore.nn"]  # optional: imported where it is asked for
         for name in names:
             assert name in allowed or name.split(".")[0] in allowed, f"{path.name} imports {name}"

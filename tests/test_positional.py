@@ -205,6 +205,29 @@ def test_relative_buckets_are_those_of_t5():
     assert past.buckets(torch.tensor([5, 0, -1, -15, -16, -30, -200])).tolist() == [0, 0, 1, 15, 16, 20, 31]
 
 
+def test_relative_buckets_widen_up_to_max_distance():
+    # Four exact ones for each side, then four that begin at 4 · 2^(i/4) up to 8, or at 4 · 4^(i/4) up to 16.
+    for max_distance, starts in ((8, [4, 5, 6, 7]), (16, [4, 6, 8, 12])):
+        bias = RelativePositionBias(1, num_buckets=16, max_distance=max_distance)
+        buckets = bias.buckets(-torch.arange(max_distance + 5)).tolist()
+        assert [buckets.index(bucket) for bucket in range(4, 8)] == starts
+        assert buckets[max_distance:] == [7] * 5
+
+
+@pytest.mark.parametrize("bidirectional, exact", [(True, 8), (False, 16)])
+def test_max_distance_must_pass_the_exact_buckets_by_one(bidirectional, exact):
+    RelativePositionBias(2, max_distance=exact + 1, bidirectional=bidirectional)(3, 40)
+    with pytest.raises(ValueError, match=f"max_distance must be greater than {exact}, got {exact}"):
+        RelativePositionBias(2, max_distance=exact, bidirectional=bidirectional)
+
+
+@pytest.mark.parametrize("code", [AlibiBias(2), RelativePositionBias(2)])
+def test_distances_are_made_on_the_device_of_the_code(code):
+    assert copy.deepcopy(code).to("meta")(3, 4).device.type == "meta"
+    with torch.device("meta"):  # what would be made without a device is made there
+        assert code(3, 4).device.type == "cpu"
+
+
 def test_relative_bias_depends_on_the_distance_only_and_learns():
     bias = RelativePositionBias(3)
     torch.nn.init.normal_(bias.weight)
@@ -219,6 +242,7 @@ def test_relative_bias_depends_on_the_distance_only_and_learns():
     "make, named",
     [
         (lambda: SinusoidalPositionalEncoding(0), "d_model.*0"),
+        (lambda: SinusoidalPositionalEncoding(4, 0), "max_len.*0"),
         (lambda: SinusoidalPositionalEncoding(4, base=1.0), "base.*1.0"),
         (lambda: SinusoidalPositionalEncoding(4).table(-1), "length.*-1"),
         (lambda: SinusoidalPositionalEncoding(4)(torch.zeros(1, 3, 5)), r"4\).*5"),
@@ -229,7 +253,13 @@ def test_relative_bias_depends_on_the_distance_only_and_learns():
         (lambda: RotaryEmbedding(8)(torch.zeros(3, 8), offset=-2), "offset.*-2"),
         (lambda: AlibiBias(2.0), "num_heads.*2.0"),
         (lambda: AlibiBias(2)(0, 3), "query_len.*0"),
+        (lambda: RotaryEmbedding(0), "head_dim.*0"),
+        (lambda: RotaryEmbedding(8)(torch.zeros(3, 8), offset=True), "offset.*True"),
+        (lambda: RelativePositionBias(0), "num_heads must be a positive integer, got 0"),
+        (lambda: RelativePositionBias(2, num_buckets=0), "num_buckets must be a positive integer, got 0"),
         (lambda: RelativePositionBias(2, num_buckets=6), "num_buckets.*6"),
+        (lambda: RelativePositionBias(2, num_buckets=7, bidirectional=False), "multiple of 2, got 7"),
+        (lambda: RelativePositionBias(2, max_distance=0), "max_distance must be a positive integer, got 0"),
         (lambda: RelativePositionBias(2, max_distance=8), "max_distance.*8"),
     ],
 )
@@ -241,3 +271,9 @@ def test_a_wrong_argument_is_named_with_its_value(make, named):
 def test_integer_inputs_are_refused():
     with pytest.raises(TypeError, match="int64"):
         SinusoidalPositionalEncoding(4)(torch.zeros(1, 3, 4, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("code", [SinusoidalPositionalEncoding(2), LearnedPositionalEncoding(2, 5), RotaryEmbedding(2)])
+def test_a_list_is_refused(code):
+    with pytest.raises(TypeError, match="expected a floating tensor, got list"):
+        code([[1.0, 2.0]])

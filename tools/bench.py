@@ -2,6 +2,7 @@
 
 Both layers hold the same weights and take turns in one process, so that a slow moment of the machine strikes both.
 The order within a pair alternates. Printed and written: the median of the ratios ours/torch; below 1 ours is faster.
+In the rows "causal=True" the other layer is `CausalLayer`, since torch's own has no faster way to say it.
 """
 
 import json
@@ -12,15 +13,19 @@ import statistics
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
+from torch import nn
 
-from attn_core import MultiHeadAttention
+from attn_core import MultiHeadAttention, causal_mask, merge_heads, padding_mask
 
 SHAPES = [(1, 12, 64, 8), (8, 128, 256, 8), (2, 1024, 512, 8), (2, 1024, 512, 1)]
-SECONDS_PER_CASE = 20
+MASKS = ["none", "causal", "padding", "causal=True"]
+SECONDS_PER_CASE = 6
 RESULT = Path(__file__).parents[1] / "build" / "bench.json"
 
 
@@ -41,14 +46,39 @@ def paired_ratios(ours, theirs, seconds):
     return statistics.median(ratios), len(ratios), milliseconds
 
 
-def layer_calls(shape, mode, with_weights):
+class CausalLayer(nn.Module):
+    """Self-attention as it is often written for speed: the kernel itself is told that it is causal. No weights."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.num_heads, self.weight, self.bias = layer.num_heads, layer.in_proj_weight, layer.in_proj_bias
+        self.out_proj = layer.out_proj
+
+    def forward(self, x):
+        heads = F.linear(x, self.weight, self.bias).unflatten(-1, (3, self.num_heads, -1))
+        q, k, v = heads.permute(2, 0, 3, 1, 4)
+        return (self.out_proj(merge_heads(F.scaled_dot_product_attention(q, k, v, is_causal=True))),)
+
+
+def layer_calls(shape, mode, with_weights, mask):
     """The two calls to compare, on the same weights and input."""
     batch, length, embed_dim, num_heads = shape
-    theirs = torch.nn.MultiheadAttention(embed_dim, num_heads, batch_first=True).train(mode == "train")
+    theirs = nn.MultiheadAttention(embed_dim, num_heads, batch_first=True).train(mode == "train")
     ours = MultiHeadAttention.from_torch(theirs)
     x = torch.randn(batch, length, embed_dim, requires_grad=mode == "train")
+    our_options = {"query": x, "need_weights": with_weights}
+    their_options = dict(query=x, key=x, value=x, need_weights=with_weights, average_attn_weights=False)
+    if mask == "causal":
+        our_options["mask"] = causal_mask(length)
+        their_options["attn_mask"] = ~causal_mask(length)  # in torch's layer True = blocked
+    elif mask == "padding":  # every second sample is a quarter shorter
+        padding = padding_mask([length - length // 4 * (sample % 2) for sample in range(batch)], length)
+        our_options["mask"], their_options["key_padding_mask"] = padding, ~padding[:, 0, 0]
+    elif mask == "causal=True":
+        our_options["causal"] = True
+        theirs, their_options = CausalLayer(theirs).train(mode == "train"), {"x": x}
 
-    def run(layer, **options):
+    def run(layer, options):
         if mode == "eval":
             with torch.no_grad():
                 return layer(**options)
@@ -56,10 +86,7 @@ def layer_calls(shape, mode, with_weights):
         x.grad = None
         layer(**options)[0].sum().backward()
 
-    return (
-        lambda: run(ours, query=x, need_weights=with_weights),
-        lambda: run(theirs, query=x, key=x, value=x, need_weights=with_weights, average_attn_weights=False),
-    )
+    return lambda: run(ours, our_options), lambda: run(theirs, their_options)
 
 
 def peak_memory(with_weights, length=4096, embed_dim=512, num_heads=8):
@@ -82,20 +109,20 @@ def resident_peak_mb():
 def main():
     torch.manual_seed(0)
     rows = []
-    columns = ("(B, L, D, H)", 20), ("mode", 6), ("weights", 8), ("ours/torch", 11), ("ours ms", 9), ("torch ms", 9)
+    columns = ("(B, L, D, H)", 20), ("mode", 6), ("weights", 8), ("mask", 12)
+    columns += ("ours/torch", 11), ("ours ms", 9), ("torch ms", 9)
     print(*(f"{name:>{width}}" for name, width in columns), " pairs")
-    for shape in SHAPES:
-        for mode in ("train", "eval"):
-            for with_weights in (True, False):
-                ratio, pairs, ms = paired_ratios(*layer_calls(shape, mode, with_weights), SECONDS_PER_CASE)
-                rows.append(
-                    {"shape": shape, "mode": mode, "weights": with_weights, "ratio": ratio, "pairs": pairs, "ms": ms}
-                )
-                print(
-                    f"{str(shape):>20} {mode:>6} {'yes' if with_weights else 'no':>8} {ratio:11.3f} "
-                    f"{ms['ours']:9.3f} {ms['torch']:9.3f} {pairs:6}",
-                    flush=True,
-                )
+    for shape, mode, with_weights, mask in product(SHAPES, ("train", "eval"), (True, False), MASKS):
+        if mask == "causal=True" and with_weights:
+            continue  # the kernel gives none
+        ratio, pairs, ms = paired_ratios(*layer_calls(shape, mode, with_weights, mask), SECONDS_PER_CASE)
+        case = {"shape": shape, "mode": mode, "weights": with_weights, "mask": mask}
+        rows.append(case | {"ratio": ratio, "pairs": pairs, "ms": ms})
+        print(
+            f"{str(shape):>20} {mode:>6} {'yes' if with_weights else 'no':>8} {mask:>12} {ratio:11.3f} "
+            f"{ms['ours']:9.3f} {ms['torch']:9.3f} {pairs:6}",
+            flush=True,
+        )
     # Each in a fresh process: this one has freed memory that a forward pass could use unseen.
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
         memory = {name: pool.submit(peak_memory, name == "weights").result() for name in ("fused", "weights")}

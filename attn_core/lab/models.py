@@ -6,8 +6,7 @@ Pre-norm, x + f(LayerNorm(x)), as in Xiong et al. 2020; the Transformer of 2017 
 import torch
 from torch import Tensor, nn
 
-from attn_core.attention import scaled_dot_product_attention
-from attn_core.multihead import MultiHeadAttention, merge_heads, split_heads
+from attn_core.multihead import MultiHeadAttention
 from attn_core.positional import (
     AlibiBias,
     LearnedPositionalEncoding,
@@ -101,8 +100,5 @@ class EncoderLayer(nn.Module):
 
 def rotary_attention(attention: MultiHeadAttention, rotary: RotaryEmbedding, x: Tensor, mask: Tensor | None) -> Tensor:
     """The layer's own steps, with one more between the projection and the scores: q and k are turned. (B, L, D)."""
-    heads = (attention.num_heads, attention.num_kv_heads, attention.num_kv_heads)
-    q, k, v = split_heads(attention.qkv_proj(x), sum(heads)).split(heads, dim=1)
-    k, v = (shared.repeat_interleave(attention.num_heads // attention.num_kv_heads, dim=1) for shared in (k, v))
-    values = scaled_dot_product_attention(rotary(q), rotary(k), v, mask, need_weights=False).values
-    return attention.out_proj(merge_heads(values))
+    q, k, v = attention.project(x)
+    return attention.attend(rotary(q), rotary(k), v, mask=mask).values
