@@ -5,6 +5,7 @@ The model is all-MiniLM-L6-v2 of the sentence-transformers (Apache-2.0), six lay
 code is run.
 """
 
+import csv
 import hashlib
 import json
 import re
@@ -170,10 +171,12 @@ def _folder(source: str | Path | None, download: bool) -> Path:
 def _of_package(name: str) -> Path | None:
     """The folder of an installed package in which its weights lie, from its list of files: nothing is imported."""
     try:
-        files = metadata.files(name) or []
+        package = metadata.distribution(name)
     except (metadata.PackageNotFoundError, ValueError):
         return None
-    return next((Path(file.locate()).parent for file in files if file.name == WEIGHTS), None)
+    # Its list itself: newer versions of `metadata.files` leave out a file that is lost, which is to be told.
+    listed = [row[0] for row in csv.reader((package.read_text("RECORD") or "").splitlines()) if row]
+    return next((Path(package.locate_file(path)).parent for path in listed if Path(path).name == WEIGHTS), None)
 
 
 def _of_hub(repository: str, download: bool) -> Path | None:
