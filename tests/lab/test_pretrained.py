@@ -71,10 +71,10 @@ def tiny(made, tmp_path):
 def nothing_here(tmp_path, monkeypatch):
     """No package, an empty cache of the hub, and no way to it."""
 
-    def files(name):
+    def distribution(name):
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(metadata, "files", files)
+    monkeypatch.setattr(metadata, "distribution", distribution)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
 
