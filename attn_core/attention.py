@@ -66,7 +66,8 @@ def scaled_dot_product_attention(
         applied whenever it is not 0: pass 0 in evaluation.
     need_weights: False takes torch's fused kernel, which never stores the (L, S) weights.
 
-    A query that may attend to nothing gets zero weights and zero values.
+    A query that may attend to nothing gets zero weights and zero values. A mask is added to the
+    scores: a hidden key that is NaN or infinite still spoils the result.
     Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes or a
     causal that is no bool.
     """
