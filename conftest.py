@@ -10,7 +10,7 @@ INSIDE = "05_inside_a_trained_model.ipynb"
 def reason_to_skip() -> str:
     if os.environ.get("CI"):
         return ""
-    from attn_core.lab.pretrained import pretrained_problem  # only here: it brings torch, which takes seconds
+    from attn_core.lab.trained.pretrained import pretrained_problem  # only here: it brings torch, which takes seconds
 
     return pretrained_problem()
 
@@ -27,6 +27,6 @@ def pretrained():
     """The model of the course, loaded once. Do not change it."""
     if reason := reason_to_skip():
         pytest.skip(reason)
-    from attn_core.lab.pretrained import load_pretrained
+    from attn_core.lab.trained.pretrained import load_pretrained
 
     return load_pretrained()

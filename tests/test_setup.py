@@ -21,7 +21,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parents[1]
 READER, DEV = "requirements.lock", "requirements-dev.lock"
 NAMES_TORCH = ("README.md", "Makefile", "environment.yml", ".github/workflows/ci.yml")
-NAMES_MODEL = ("README.md", "Makefile", ".github/workflows/ci.yml", "attn_core/lab/pretrained.py")
+NAMES_MODEL = ("README.md", "Makefile", ".github/workflows/ci.yml", "attn_core/lab/trained/pretrained.py")
 SERVER_SETTINGS = "tools/jupyter_server_config.py"
 FILES = (
     "pyproject.toml",
@@ -30,7 +30,7 @@ FILES = (
     "CITATION.cff",
     ".ci/run",
     *NAMES_TORCH,
-    "attn_core/lab/pretrained.py",
+    "attn_core/lab/trained/pretrained.py",
     SERVER_SETTINGS,
 )
 TARGETS = {"help", "setup", "lab", "test", "test-browser", "lint", "refresh", "site", "slides", "pdf", "experiments"}

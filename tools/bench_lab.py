@@ -15,8 +15,8 @@ import torch
 from bench import RESULT, paired_ratios, write
 from torch import nn
 
-from attn_core.lab import extrapolation, language_identification, role_binding, translation
-from attn_core.lab.models import EncoderClassifier
+from attn_core.lab.experiments import extrapolation, language_identification, role_binding, translation
+from attn_core.lab.models.encoder import EncoderClassifier
 from attn_core.lab.sweep import sweep
 from attn_core.lab.training import cross_entropy
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pandas as pd
 
 from attn_core.course.checks import Finding, all_some_none
+from attn_core.lab.experiments.role_binding import steps_until
 from attn_core.lab.intervals import SHARE, Estimate, estimate, paired_difference
-from attn_core.lab.role_binding import steps_until
 
 
 def check_rnn_sequential(document: dict, gradients: pd.DataFrame) -> Finding:

@@ -7,37 +7,16 @@ import sys
 import time
 import zlib
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 
-from attn_core.lab import (
-    extrapolation,
-    gradients,
-    head_probes,
-    head_speed,
-    language_identification,
-    peak_memory,
-    role_binding,
-    translation,
-)
 from attn_core.lab.cluster import connect, size
+from attn_core.lab.experiments import NAMES, OF_THIS_MACHINE
 from attn_core.lab.sweep import clear, stored, sweep, versions
 
-# Each is a module with SETTINGS, configurations(seeds, quick) and run(**configuration); some set the WORKERS, or the
-# SEEDS where a result needs more than the fewest.
-EXPERIMENTS = {
-    "extrapolation": extrapolation,
-    "translation": translation,
-    "role_binding": role_binding,
-    "language_identification": language_identification,
-    "gradients": gradients,
-    "head_speed": head_speed,
-    "peak_memory": peak_memory,
-    "head_probes": head_probes,
-}
-# What they measure depends on the machine: no cluster for them, nor for those that set the WORKERS.
-OF_THIS_MACHINE = {"head_speed", "peak_memory"}
+EXPERIMENTS = {name: import_module(f"attn_core.lab.experiments.{name}") for name in NAMES}
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
-FEWEST_SEEDS = 5
+FEWEST_SEEDS, QUICK_SEEDS = 10, 5
 STOPPED = 130  # what a shell expects of a command that ends by Ctrl-C
 
 
@@ -78,7 +57,7 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
                 parser.error(str(error))
         codes = []
         for name in names:
-            seeds = asked.seeds or (FEWEST_SEEDS if asked.quick else getattr(experiments[name], "SEEDS", FEWEST_SEEDS))
+            seeds = asked.seeds or (QUICK_SEEDS if asked.quick else getattr(experiments[name], "SEEDS", FEWEST_SEEDS))
             codes.append(_run(name, experiments[name], asked.quick, seeds, asked.workers, asked.results, client))
             if codes[-1] == STOPPED:
                 break

@@ -126,13 +126,6 @@ def _check_within(values: np.ndarray, bounds: tuple[float, float]) -> None:
         raise ValueError(f"the values must lie within {low} and {high}, got {outside[0]}")
 
 
-def chance_level(answers: Sequence[object]) -> float:
-    """The accuracy of always giving the most frequent answer."""
-    if len(answers) == 0:
-        raise ValueError("a level of chance needs at least one answer")
-    return float(pd.Series(answers).value_counts(normalize=True, dropna=False).iloc[0])
-
-
 def share_interval(hits: int, tries: int) -> tuple[float, float]:
     """The 95 % interval of a share (Wilson's, 1927): low and high, never beyond 0 and 1."""
     interval = stats.binomtest(hits, tries).proportion_ci(method="wilson")

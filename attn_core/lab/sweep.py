@@ -79,7 +79,7 @@ def sweep(
             _check_importable(run)
         futures: dict[Future, Row] = {}
         sweep_id = uuid4().hex  # dask gives equal calls one answer, and would not try a failed run again
-        pool = executor or _processes(min(workers or os.cpu_count() or 1, len(waiting)))
+        pool = executor or processes(min(workers or os.cpu_count() or 1, len(waiting)))
         try:
             with _interrupt_later() if executor is None else nullcontext():
                 for configuration in waiting:
@@ -125,7 +125,8 @@ def _check_importable(run: Callable) -> None:
         raise ValueError(f"run must be a function of a module that processes can import, got {_name(run)}")
 
 
-def _processes(size: int) -> ProcessPoolExecutor:
+def processes(size: int) -> ProcessPoolExecutor:
+    """So many fresh processes, which end with this one however it ends. Ctrl-C ends them at once."""
     # "spawn" is the one way that all systems have, and the one that torch's threads survive.
     return ProcessPoolExecutor(size, mp_context=get_context("spawn"), initializer=_begin_worker)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from page_tools import TOOLS
 from playwright.sync_api import Locator, Page
 
-from attn_core.lab.pretrained import pretrained_problem
+from attn_core.lab.trained.pretrained import pretrained_problem
 
 INSIDE = "05_inside_a_trained_model"  # its explorer needs the trained model, which may be missing outside CI
 WITHOUT = INSIDE if pretrained_problem() and not os.environ.get("CI") else ""

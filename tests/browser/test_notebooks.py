@@ -7,7 +7,7 @@ import re
 import nbformat
 import pytest
 
-from attn_core.lab.pretrained import pretrained_problem
+from attn_core.lab.trained.pretrained import pretrained_problem
 
 from .conftest import NOTEBOOKS
 from .explorer_page import CASES, CELLS

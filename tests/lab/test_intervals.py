@@ -10,7 +10,6 @@ from scipy import stats
 from attn_core.lab.intervals import (
     SHARE,
     Estimate,
-    chance_level,
     estimate,
     estimates,
     holm,
@@ -299,14 +298,6 @@ def test_none_is_a_setting_to_compare_with():
 def test_seeds_that_are_not_there_once_for_both_are_refused(runs, message):
     with pytest.raises(ValueError, match=message):
         paired_difference(runs, "encoding", "rotary", "learned", "accuracy")
-
-
-def test_the_level_of_chance_is_the_share_of_the_most_frequent_answer():
-    assert chance_level([1, 2, 2, 3]) == 0.5
-    assert chance_level(["a"]) == 1.0
-    assert chance_level([None, None, None, "a"]) == 0.75
-    with pytest.raises(ValueError, match="at least one answer"):
-        chance_level([])
 
 
 def test_the_interval_of_a_share_is_that_of_the_formula_and_stays_within_0_and_1():

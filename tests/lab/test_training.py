@@ -6,8 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from attn_core.lab.models import EncoderClassifier
-from attn_core.lab.tasks import NOTHING, Batch, NearestItem
+from attn_core.lab.models.encoder import EncoderClassifier
+from attn_core.lab.tasks import NOTHING, Batch
+from attn_core.lab.tasks.nearest_item import NearestItem
 from attn_core.lab.training import accuracy, cross_entropy, train
 
 TASK = NearestItem(num_kinds=2)

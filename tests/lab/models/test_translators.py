@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from attn_core.lab.numbers import BEGIN, END, PAD, NumberTranslation, decode_characters
-from attn_core.lab.seq2seq import Decoded, GRUTranslator, TransformerTranslator, alignment, greedy
+from attn_core.lab.experiments.translation import SETTINGS, new_translator
+from attn_core.lab.models.translators import Decoded, GRUTranslator, TransformerTranslator, alignment, greedy
+from attn_core.lab.tasks.number_words import BEGIN, END, PAD, TARGET_CHARACTERS, NumberTranslation, decode_characters
 from attn_core.lab.training import train
-from attn_core.lab.translation import SETTINGS, new_translator
 
 MODELS = [*SETTINGS["models"]]
 WITH_ATTENTION = ["gru_attention", "transformer"]
@@ -31,7 +31,7 @@ def sentences(count=6, words=(2, 12)):
 def test_logits_have_a_row_per_character_and_a_column_per_class(model):
     (source, target_in), _ = sentences()
     logits = translator(model)(source, target_in)
-    assert logits.shape == (*target_in.shape, len(NumberTranslation.target_characters))
+    assert logits.shape == (*target_in.shape, len(TARGET_CHARACTERS))
     assert logits.isfinite().all()
 
 
@@ -52,7 +52,7 @@ def test_character_changes_no_logits_before_its_own_place(model):
     (source, target_in), _ = sentences()
     before = ours(source, target_in)
     changed = target_in.clone()
-    changed[:, 3] = (changed[:, 3] + 1) % len(NumberTranslation.target_characters)
+    changed[:, 3] = (changed[:, 3] + 1) % len(TARGET_CHARACTERS)
     after = ours(source, changed)
     assert torch.allclose(after[:, :3], before[:, :3], atol=1e-6)
     assert ((after[:, 3] - before[:, 3]).abs().amax(-1) > 1e-4).all()

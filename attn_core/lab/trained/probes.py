@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from attn_core.lab.intervals import holm, paired_p, share_interval
-from attn_core.lab.pretrained import Pretrained, Reading
+from attn_core.lab.trained.pretrained import Pretrained, Reading
 
 SENTENCES = Path(__file__).with_name("probe_sentences.toml")
 # What looks, and at what: the word whose form or meaning hangs on the other one looks at it.
@@ -106,18 +106,6 @@ def word_weights(reading: Reading) -> list[Tensor]:
     A row sums to what special tokens leave.
     """
     return [merge_pieces(weights, words) for weights, words in zip(reading.weights, reading.words, strict=True)]
-
-
-def word_texts(reading: Reading) -> list[list[str]]:
-    """The W words of each sentence, put together from their pieces: the labels of `word_weights`."""
-    sentences = []
-    for tokens, words in zip(reading.tokens, reading.words, strict=True):
-        texts = [""] * _count(words)
-        for token, word in zip(tokens, words, strict=True):
-            if word is not None:
-                texts[word] += token.removeprefix("##")
-        sentences.append(texts)
-    return sentences
 
 
 def merge_pieces(weights: Tensor, words: Sequence[int | None]) -> Tensor:

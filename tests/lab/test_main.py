@@ -1,4 +1,4 @@
-"""The command line of the experiments, the results that are committed, and the extrapolation itself."""
+"""The command line of the experiments, and the results that are committed."""
 
 import json
 import os
@@ -17,8 +17,7 @@ import runs
 import torch
 
 from attn_core.lab import __main__ as command
-from attn_core.lab import extrapolation
-from attn_core.lab.models import EncoderClassifier
+from attn_core.lab.experiments import extrapolation
 from attn_core.lab.sweep import sweep, versions
 
 COMMITTED = sorted(path for path in command.RESULTS.glob("*.json") if not path.stem.endswith("-quick"))
@@ -86,7 +85,7 @@ def test_the_command_lists_the_experiments_of_the_course():
         ("nonsense fake", "there is no experiment nonsense; there are fake"),
         ("", "name experiments or ask for --all; --list shows them"),
         ("fake --all", "name experiments or ask for --all; --list shows them"),
-        ("fake --seeds 4", "a result needs at least 5 seeds, got 4; add --quick to try things out"),
+        ("fake --seeds 9", "a result needs at least 10 seeds, got 9; add --quick to try things out"),
         ("fake --seeds 0 --quick", "must be a positive integer, got 0"),
         ("fake --workers -1", "must be a positive integer, got -1"),
     ],
@@ -97,28 +96,28 @@ def test_misuse_gets_a_sentence_and_nothing_runs(main, capsys, tmp_path, argumen
 
 
 def test_a_result_is_json_with_one_row_a_line_and_says_how_it_was_made(main, tmp_path, capsys):
-    assert main("fake", "--seeds", "5", "--workers", "2", fake=fake(tmp_path, run=runs.square)) == 0
+    assert main("fake", "--seeds", "10", "--workers", "2", fake=fake(tmp_path, run=runs.square)) == 0
     assert files(tmp_path) == ["fake.json"]
     result = read(tmp_path / "fake.json")
     rows = result.pop("rows")
-    assert [row["square"] for row in rows] == [0, 1, 4, 9, 16, 25]
+    assert [row["square"] for row in rows] == [x * x for x in range(11)]
     seconds, of_runs = result.pop("seconds"), result.pop("seconds_of_runs")
     assert seconds >= 0 and of_runs == pytest.approx(sum(row["seconds"] for row in rows), abs=0.06)
     assert result == {
         "experiment": "fake",
         "question": "What is a square, and why?",
-        "made_by": "python -m attn_core.lab fake --seeds 5 --workers 2",
+        "made_by": "python -m attn_core.lab fake --seeds 10 --workers 2",
         "settings": {"power": 2},
         "workers": 2,
         **versions(),
     }
     lines = (tmp_path / "fake.json").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line.rstrip(",")) for line in lines if line.startswith("  {")] == rows
-    assert capsys.readouterr().out.startswith("fake.json: 6 rows, ")
+    assert capsys.readouterr().out.startswith("fake.json: 11 rows, ")
 
 
 def test_the_time_of_a_run_with_several_rows_is_counted_once(main, tmp_path):
-    experiment = fake(tmp_path, run=lambda x, folder: [{"n": n} for n in range(3)], counts=(0, -4))
+    experiment = fake(tmp_path, run=lambda x, folder: [{"n": n} for n in range(3)], counts=(0, -9))
     experiment.configurations = lambda seeds, quick: [{"x": [1, 2], "folder": str(tmp_path)}]  # a list as a setting
     assert main("fake", fake=experiment) == 0
     result = read(tmp_path / "fake.json")
@@ -220,7 +219,7 @@ def test_an_experiment_after_the_one_that_is_stopped_does_not_begin(main, tmp_pa
 @pytest.mark.skipif(os.name == "nt", reason="a group of processes gets Ctrl-C in another way there")
 @pytest.mark.parametrize("when", ["a run sleeps", "the processes begin"])
 def test_ctrl_c_prints_one_sentence_and_nothing_else(tmp_path, when):
-    code = "import signal, sys, runs, attn_core.lab.__main__ as command; from test_experiments import fake\n"
+    code = "import signal, sys, runs, attn_core.lab.__main__ as command; from test_main import fake\n"
     code += "if __name__ == '__main__':\n    folder = sys.argv[1]\n"
     # A shell may have started the tests in the background, and then Ctrl-C is ignored unless one asks for it.
     code += "    signal.signal(signal.SIGINT, signal.default_int_handler)\n"
@@ -257,11 +256,11 @@ def test_an_experiment_runs_in_processes_of_its_own(tmp_path, capsys):
     assert os.getpid() not in {row["process"] for row in rows}
 
 
-@pytest.mark.parametrize("options, seeds", [("", 7), ("--seeds 9", 9), ("--quick", 5), ("--quick --seeds 2", 2)])
+@pytest.mark.parametrize("options, seeds", [("", 17), ("--seeds 11", 11), ("--quick", 5), ("--quick --seeds 2", 2)])
 def test_an_experiment_gets_the_seeds_that_it_or_the_command_asks_for(main, tmp_path, options, seeds):
     asked = []
     experiment = fake(tmp_path, run=runs.square)
-    experiment.SEEDS = 7
+    experiment.SEEDS = 17
     experiment.configurations = lambda seeds, quick: asked.append(seeds) or []
     assert main("fake", *options.split(), fake=experiment) == 0
     assert asked == [seeds]
@@ -289,7 +288,7 @@ def test_a_committed_result_is_that_of_its_experiment(path, tmp_path):
     )
     assert command.main(options[2:], tmp_path, {path.stem: stub}) == 0  # the command parses
     again = read(tmp_path / path.name)
-    assert asked["seeds"] >= getattr(experiment, "SEEDS", 5) and not asked["quick"]
+    assert asked["seeds"] >= getattr(experiment, "SEEDS", command.FEWEST_SEEDS) and not asked["quick"]
     assert again["workers"] == result["workers"] >= 1
     assert again["question"] == result["question"]
     assert result["seconds"] > 0 and result["seconds_of_runs"] > 0
@@ -298,88 +297,3 @@ def test_a_committed_result_is_that_of_its_experiment(path, tmp_path):
     found = [{setting: row[setting] for setting in configurations[0]} for row in result["rows"]]
     assert [one for one, before in zip(found, [None, *found], strict=False) if one != before] == configurations
     assert all(row.items() >= {name: result[name] for name in versions()}.items() for row in result["rows"])
-
-
-@pytest.fixture
-def few_samples(monkeypatch):
-    monkeypatch.setitem(extrapolation.SETTINGS, "test_samples", 4)
-
-
-@pytest.mark.parametrize("encoding, max_len", extrapolation.CODES)
-def test_extrapolation_gives_a_row_for_each_length_and_none_where_the_table_has_none(few_samples, encoding, max_len):
-    rows = extrapolation.run(encoding, max_len, steps=2, seed=0)
-    assert [row["length"] for row in rows] == extrapolation.SETTINGS["test_lengths"]
-    for row in rows:
-        assert (row["accuracy"] is None) == (max_len is not None and row["length"] > max_len)
-        assert row["accuracy"] is None or 0 <= row["accuracy"] <= 1
-        assert row["chance"] == round(extrapolation.TASK.chance(row["length"]), 4)
-    assert (max_len == 32) == any(row["accuracy"] is None for row in rows)
-
-
-def test_extrapolation_tells_the_positions_of_the_training_from_those_beyond(few_samples, monkeypatch):
-    asked = {}
-
-    def watched(model, batch):
-        places = (batch.targets >= 0).any(0).nonzero().flatten().tolist()
-        asked.setdefault(batch.targets.size(1), []).append(places)
-        return 0.5
-
-    monkeypatch.setattr(extrapolation, "accuracy", watched)
-    rows = extrapolation.run("none", None, steps=1, seed=0)
-    assert rows[0]["accuracy_within"] == 0.5 and rows[0]["accuracy_beyond"] is None
-    for length in (48, 256):
-        everywhere, within, beyond = asked[length]
-        assert (everywhere, max(within) <= 31, min(beyond) >= 32) == (within + beyond, True, True)
-
-
-def test_extrapolation_repeats_itself_and_leaves_the_random_state(few_samples):
-    before = torch.get_rng_state()
-    first = extrapolation.run("rotary", None, steps=2, seed=3)
-    torch.manual_seed(99)
-    assert extrapolation.run("rotary", None, steps=2, seed=3) == first
-    torch.set_rng_state(before)
-    extrapolation.trained_model("rotary", None, 2, 3)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_extrapolation_trains_on_every_length_up_to_the_longest_and_none_beyond():
-    generator = torch.Generator().manual_seed(0)
-    lengths = {extrapolation.training_batch(generator).targets.size(1) for _ in range(400)}
-    shortest, longest = extrapolation.SETTINGS["training_lengths"]
-    assert lengths == set(range(shortest, longest + 1))
-    assert min(extrapolation.SETTINGS["test_lengths"]) >= longest
-
-
-def test_no_test_input_of_extrapolation_was_seen_in_training(few_samples, monkeypatch):
-    seen, tested, training_batch = set(), [], extrapolation.training_batch
-
-    def watched(generator):
-        batch = training_batch(generator)
-        seen.update(map(tuple, batch.inputs[0].tolist()))
-        return batch
-
-    monkeypatch.setattr(extrapolation, "training_batch", watched)
-    monkeypatch.setattr(extrapolation, "accuracy", lambda model, batch: tested.append(batch.inputs[0]) or 0.5)
-    extrapolation.run("none", None, steps=60, seed=0)
-    shapes = dict.fromkeys(tuple(batch.shape) for batch in tested)
-    assert list(shapes) == [(4, length) for length in extrapolation.SETTINGS["test_lengths"]]
-    assert any(len(row) == 32 for row in seen)
-    assert seen.isdisjoint(tuple(row) for batch in tested for row in batch.tolist())
-
-
-def test_rows_of_the_long_table_that_training_never_reaches_keep_their_direction():
-    # Weight decay shortens them a little; nothing turns them.
-    torch.manual_seed(0)
-    start = EncoderClassifier(9, 8, encoding="learned", max_len=256, **extrapolation.SETTINGS["model"]).code.weight
-    end = extrapolation.trained_model("learned", 256, 20, 0).code.weight
-    likeness = torch.cosine_similarity(start, end, dim=1)
-    assert likeness[32:].min() > 0.99999
-    assert likeness[:8].max() < 0.9999
-
-
-def test_quick_and_full_configurations_differ_in_their_steps_only():
-    full, quick = extrapolation.configurations(2), extrapolation.configurations(2, quick=True)
-    assert len(full) == 2 * len(extrapolation.CODES)
-    assert {one["seed"] for one in full} == {0, 1}
-    assert quick == [one | {"steps": quick[0]["steps"]} for one in full]
-    assert quick[0]["steps"] < full[0]["steps"]

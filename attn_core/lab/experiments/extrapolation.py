@@ -2,8 +2,9 @@
 
 import torch
 
-from attn_core.lab.models import EncoderClassifier
-from attn_core.lab.tasks import NOTHING, Batch, NearestItem
+from attn_core.lab.models.encoder import EncoderClassifier
+from attn_core.lab.tasks import NOTHING, Batch
+from attn_core.lab.tasks.nearest_item import NearestItem
 from attn_core.lab.training import accuracy, train
 
 SETTINGS = {

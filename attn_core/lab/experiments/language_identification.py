@@ -16,8 +16,8 @@ from babel import Locale
 from torch import Tensor, nn
 
 from attn_core.attention import AttentionOutput
-from attn_core.lab.models import EncoderClassifier
-from attn_core.lab.role_binding import heads_text
+from attn_core.lab.experiments.role_binding import heads_text
+from attn_core.lab.models.encoder import EncoderClassifier
 from attn_core.lab.tasks import Batch
 from attn_core.lab.training import accuracy, train
 

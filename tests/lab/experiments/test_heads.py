@@ -9,8 +9,8 @@ import torch
 from babel import Locale
 
 from attn_core.attention import AttentionOutput
-from attn_core.lab import language_identification as languages
-from attn_core.lab import role_binding as binding
+from attn_core.lab.experiments import language_identification as languages
+from attn_core.lab.experiments import role_binding as binding
 from attn_core.lab.tasks import Batch
 
 

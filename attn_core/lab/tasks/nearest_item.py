@@ -1,19 +1,11 @@
-"""Tasks that sample their own data: the answers are exact, nothing is downloaded, and a seed gives the same data."""
+"""The nearest item: a task that needs distances."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-NOTHING = -100  # the target where there is nothing to predict; torch's cross-entropy leaves it out
-
-
-class Batch(NamedTuple):
-    """What a model gets, `model(*batch.inputs)` -> logits (..., classes), and the classes it should answer (...)."""
-
-    inputs: tuple[Tensor, ...]
-    targets: Tensor
+from attn_core.lab.tasks import NOTHING, Batch
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import nn
 
-from attn_core.lab.pretrained import (
+from attn_core.lab.trained.pretrained import (
     FILES,
     PACKAGE,
     REPOSITORY,
@@ -28,7 +28,7 @@ from attn_core.lab.pretrained import (
     pretrained_problem,
 )
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SENTENCES = [
     "I do not like it.",
     "The keys to the old cabinet in the hall are rusty.",
@@ -431,7 +431,7 @@ def test_a_package_is_read_without_running_its_code(tmp_path, made, monkeypatch)
     monkeypatch.syspath_prepend(packaged(tmp_path, made))
     assert load_pretrained("poisoned-model", sha256=None).read("keys").tokens == [["[CLS]", "keys", "[SEP]"]]
     # As the package of the course it is found before the hub is asked.
-    monkeypatch.setattr("attn_core.lab.pretrained.PACKAGE", "poisoned-model==1.0")
+    monkeypatch.setattr("attn_core.lab.trained.pretrained.PACKAGE", "poisoned-model==1.0")
     monkeypatch.setattr("huggingface_hub.hf_hub_download", None)
     assert load_pretrained(sha256=None).model.layers and pretrained_problem() == ""
     assert "poisoned_model" not in sys.modules
@@ -536,7 +536,7 @@ def test_the_module_imports_without_the_libraries(tmp_path):
 import sys
 for name in ("safetensors", "tokenizers", "huggingface_hub", "transformers"):
     sys.modules[name] = None
-from attn_core.lab import pretrained
+from attn_core.lab.trained import pretrained
 print(pretrained.pretrained_problem())
 del sys.modules["safetensors"], sys.modules["tokenizers"], sys.modules["huggingface_hub"]
 print(pretrained.pretrained_problem())

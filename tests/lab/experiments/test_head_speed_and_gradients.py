@@ -5,8 +5,8 @@ import time
 import pytest
 import torch
 
-from attn_core.lab import gradients, head_speed
 from attn_core.lab.__main__ import EXPERIMENTS
+from attn_core.lab.experiments import gradients, head_speed
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def test_the_ratio_is_that_of_eight_heads_over_one(monkeypatch):
         assert row["milliseconds_1"] < row["milliseconds_8"]
 
 
-@pytest.mark.parametrize("path", head_speed.PATHS)
+@pytest.mark.parametrize("path", head_speed.SETTINGS["paths"])
 def test_a_path_is_timed_forward_alone_and_with_its_backward_pass(small, path):
     before = torch.get_rng_state()
     rows = head_speed.run(path, pairs=2, seed=0)
@@ -127,7 +127,7 @@ def test_the_explicit_path_keeps_weights_and_the_fused_one_none(small, monkeypat
         return out
 
     monkeypatch.setattr(head_speed.MultiHeadAttention, "forward", watched)
-    for path in head_speed.PATHS:
+    for path in head_speed.SETTINGS["paths"]:
         for part in ("forward", "forward and backward"):
             head_speed.layer_call(8, path, part, seed=0)()
     assert asked == [(8, True, False), (8, True, True), (8, False, False), (8, False, True)]

@@ -8,9 +8,10 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-from attn_core.lab import ablation, head_probes, pretrained, probes
-from attn_core.lab.bert import Encoder
-from attn_core.lab.probes import Looks, Probe, best_offset, looks, merge_pieces, offset_hits, parse_probe
+from attn_core.lab.experiments import head_probes
+from attn_core.lab.models.bert import Encoder
+from attn_core.lab.trained import ablation, pretrained, probes
+from attn_core.lab.trained.probes import Looks, Probe, best_offset, looks, merge_pieces, offset_hits, parse_probe
 
 SENTENCES = probes.probe_sentences()
 ALL = [(relation, probe) for relation, of_relation in SENTENCES.items() for probe in of_relation]
@@ -181,7 +182,6 @@ def test_special_tokens_and_padding_take_no_part():
 def test_words_and_their_weights_come_from_a_reading():
     reading = random_encoder().read(TINY_SENTENCES)
     found = probes.word_weights(reading)
-    assert probes.word_texts(reading)[0] == ["the", "keys", "to", "the", "old", "cabinet", "are", "rusty", "."]
     assert [tuple(one.shape) for one in found] == [(3, 4, count, count) for count in (9, 3, 5)]
     ids = reading.words[0]
     special = reading.weights[0][..., [i for i, word in enumerate(ids) if word is None]].sum(-1)

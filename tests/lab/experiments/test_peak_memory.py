@@ -1,11 +1,14 @@
 """Peak memory, read from Linux: what is measured is what a call adds."""
 
+import subprocess
 import sys
+import time
 
+import psutil
 import pytest
 import torch
 
-from attn_core.lab import peak_memory
+from attn_core.lab.experiments import peak_memory
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="peak memory is read from Linux")
 
@@ -21,6 +24,18 @@ def test_weights_kept_need_at_least_their_own_size_and_blocks_a_twentieth_of_it(
     blocks = peak_memory.run("in blocks", 8192, 0)
     assert kept["megabytes"] >= kept["megabytes_of_weights"] == pytest.approx(4 * 8192**2 / 1e6, abs=0.1)
     assert blocks["megabytes"] < blocks["megabytes_of_weights"] / 10
+
+
+@linux_only
+def test_a_measurement_that_is_killed_leaves_no_process_behind():
+    code = "from attn_core.lab.experiments import peak_memory\npeak_memory.run('weights kept', 1024, 0)"
+    parent = psutil.Process(subprocess.Popen([sys.executable, "-c", code]).pid)
+    until = time.monotonic() + 60
+    while not (measuring := [child for child in parent.children() if "spawn_main" in " ".join(child.cmdline())]):
+        assert parent.status() != psutil.STATUS_ZOMBIE and time.monotonic() < until
+        time.sleep(0.02)
+    parent.kill()
+    assert psutil.wait_procs(measuring, timeout=60)[1] == []
 
 
 def test_another_system_gets_a_sentence(monkeypatch):

@@ -11,15 +11,22 @@ import torch
 
 from attn_core.multihead import MultiHeadAttention
 
-SETTINGS = {"length": 1024, "embed_dim": 512, "batch_size": 2, "heads": [1, 8]}
-# explicit: the weights are computed and kept. fused: torch's kernel, which keeps none.
-PATHS = ("explicit", "fused")
+SETTINGS = {
+    # explicit: the weights are computed and kept. fused: torch's kernel, which keeps none.
+    "paths": ["explicit", "fused"],
+    "length": 1024,
+    "embed_dim": 512,
+    "batch_size": 2,
+    "heads": [1, 8],
+    "pairs": 12,
+}
 WORKERS = 1  # another process would compete for memory
 
 
-def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
+def configurations(seeds: int = 10, quick: bool = False) -> list[dict]:
     """One for each path and seed. quick: a sixth of the pairs."""
-    return [{"path": path, "pairs": 2 if quick else 12, "seed": seed} for seed in range(seeds) for path in PATHS]
+    pairs = 2 if quick else SETTINGS["pairs"]
+    return [{"path": path, "pairs": pairs, "seed": seed} for seed in range(seeds) for path in SETTINGS["paths"]]
 
 
 def run(path: str, pairs: int, seed: int) -> list[dict]:
@@ -40,9 +47,9 @@ def run(path: str, pairs: int, seed: int) -> list[dict]:
 
 
 def layer_call(heads: int, path: str, part: str, seed: int) -> Callable[[], object]:
-    """What is timed: a function without arguments. Raises ValueError for a path that is not in PATHS."""
-    if path not in PATHS:
-        raise ValueError(f"path must be one of {', '.join(PATHS)}, got {path!r}")
+    """What is timed: a function without arguments. Raises ValueError for a path that is not in SETTINGS["paths"]."""
+    if path not in SETTINGS["paths"]:
+        raise ValueError(f"path must be one of {', '.join(SETTINGS['paths'])}, got {path!r}")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         layer = MultiHeadAttention(SETTINGS["embed_dim"], heads)

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -117,8 +116,6 @@ class NumberTranslation:
     """
 
     held_out: bool = False
-    source_words: ClassVar[tuple[str, ...]] = SOURCE_WORDS
-    target_characters: ClassVar[tuple[str, ...]] = TARGET_CHARACTERS
 
     def __post_init__(self):
         if not isinstance(self.held_out, bool):
@@ -174,18 +171,19 @@ def encode_characters(characters: Sequence[str]) -> list[int]:
     return _encoded(characters, _CHARACTER_IDS, "TARGET_CHARACTERS")
 
 
-def decode_words(ids: Sequence[int] | Tensor) -> list[str]:
-    """A row of a source -> its English words, without the padding."""
-    return _decoded(ids, SOURCE_WORDS, stops=(PAD,))
-
-
 def decode_characters(ids: Sequence[int] | Tensor) -> str:
     """A row of target_in, of targets or of a model's answers -> the text before the first END or padding.
 
     BEGIN is left out where it comes first; anywhere else it stays, as "<begin>", and makes the answer wrong.
     """
-    text = "".join(_decoded(ids, TARGET_CHARACTERS, stops=(PAD, END, NOTHING)))
-    return text.removeprefix(TARGET_CHARACTERS[BEGIN])
+    characters = []
+    for i in ids.tolist() if isinstance(ids, Tensor) else ids:
+        if i in (PAD, END, NOTHING):
+            break
+        if not 0 <= i < len(TARGET_CHARACTERS):
+            raise ValueError(f"ids must lie between 0 and {len(TARGET_CHARACTERS) - 1}, got {i}")
+        characters.append(TARGET_CHARACTERS[i])
+    return "".join(characters).removeprefix(TARGET_CHARACTERS[BEGIN])
 
 
 def exact_match(predictions: Sequence[str], references: Sequence[str]) -> float:
@@ -259,17 +257,6 @@ def _encoded(tokens: Sequence[str], ids: dict[str, int], name: str) -> list[int]
         return [ids[token] for token in tokens]
     except KeyError as error:
         raise ValueError(f"every token must be one of {name}, got {error.args[0]!r}") from None
-
-
-def _decoded(ids: Sequence[int] | Tensor, vocabulary: tuple[str, ...], stops: tuple[int, ...]) -> list[str]:
-    tokens = []
-    for i in ids.tolist() if isinstance(ids, Tensor) else ids:
-        if i in stops:
-            break
-        if not 0 <= i < len(vocabulary):
-            raise ValueError(f"ids must lie between 0 and {len(vocabulary) - 1}, got {i}")
-        tokens.append(vocabulary[i])
-    return tokens
 
 
 def _check_number(number: int) -> None:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attn_core.attention import scaled_dot_product_attention
-from attn_core.lab.models import EncoderLayer, rotary_attention
-from attn_core.lab.numbers import BEGIN, END, PAD
+from attn_core.lab.models.encoder import EncoderLayer, rotary_attention
+from attn_core.lab.tasks.number_words import BEGIN, END, PAD
 from attn_core.masks import causal_mask
 from attn_core.multihead import MultiHeadAttention
 from attn_core.positional import RotaryEmbedding, SinusoidalPositionalEncoding

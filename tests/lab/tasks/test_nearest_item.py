@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from attn_core.lab.tasks import NOTHING, NearestItem
+from attn_core.lab.tasks import NOTHING
+from attn_core.lab.tasks.nearest_item import NearestItem
 
 TASK = NearestItem()
 

@@ -15,10 +15,10 @@ import numpy as np
 from scipy import stats
 from torch import Tensor
 
-from attn_core.lab.ablation import embedding_shifts
 from attn_core.lab.intervals import paired_p, share_interval
-from attn_core.lab.pretrained import load_pretrained
-from attn_core.lab.probes import (
+from attn_core.lab.trained.ablation import embedding_shifts
+from attn_core.lab.trained.pretrained import load_pretrained
+from attn_core.lab.trained.probes import (
     LEVEL,
     RELATIONS,
     Looks,
@@ -33,9 +33,10 @@ from attn_core.lab.probes import (
 )
 
 SETTINGS = {"level": LEVEL}
+SEEDS = 20
 
 
-def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
+def configurations(seeds: int = SEEDS, quick: bool = False) -> list[dict]:
     """One for each relation, with so many splits into halves. quick: every fourth sentence."""
     return [{"relation": relation, "every": 4 if quick else 1, "splits": seeds} for relation in RELATIONS]
 

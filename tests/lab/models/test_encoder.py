@@ -1,15 +1,13 @@
 """The encoder classifier: what each code of positions can and cannot tell, padding, and the rotary step."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
 
-from attn_core.lab import models
-from attn_core.lab.models import ENCODINGS, EncoderClassifier, rotary_attention
+from attn_core.lab.models.encoder import ENCODINGS, EncoderClassifier, rotary_attention
 from attn_core.lab.training import cross_entropy
 from attn_core.multihead import MultiHeadAttention
+from attn_core.positional import RotaryEmbedding
 
 LENGTH, CLASSES, PAD = 7, 3, 0
 all_encodings = pytest.mark.parametrize("encoding", ENCODINGS)
@@ -151,7 +149,7 @@ def test_rotary_attention_without_a_turn_is_the_layer_itself(num_kv_heads, maske
 def test_rotary_attention_sees_distances_only(num_kv_heads):
     torch.manual_seed(0)
     layer, x = MultiHeadAttention(16, 4, num_kv_heads=num_kv_heads).double(), torch.randn(2, 5, 16).double()
-    rotary = models.RotaryEmbedding(4)
+    rotary = RotaryEmbedding(4)
     turned = rotary_attention(layer, rotary, x, None)
     assert close(turned, rotary_attention(layer, lambda q_or_k: rotary(q_or_k, offset=9), x, None))
     assert not close(turned, layer(x).values)
@@ -168,7 +166,3 @@ def test_codes_add_what_they_learn_and_nothing_else(encoding):
     count = {"learned": 12 * 16, "relative": 32 * 2}
     parameters = [sum(p.numel() for p in model(name).parameters()) for name in (encoding, "none")]
     assert parameters[0] - parameters[1] == count.get(encoding, 0)
-
-
-def test_the_module_can_be_read_in_one_sitting():
-    assert len(Path(models.__file__).read_text(encoding="utf-8").splitlines()) <= 110

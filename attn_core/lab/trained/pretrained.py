@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from attn_core.lab.bert import Encoder, encoder_from_bert
+from attn_core.lab.models.bert import Encoder, encoder_from_bert
 from attn_core.masks import padding_mask
 
 if TYPE_CHECKING:

@@ -9,7 +9,9 @@ import time
 import torch
 from torch import nn
 
-from attn_core.lab.numbers import (
+from attn_core.lab.models.translators import GRUTranslator, TransformerTranslator, greedy
+from attn_core.lab.tasks import Batch
+from attn_core.lab.tasks.number_words import (
     SOURCE_WORDS,
     TARGET_CHARACTERS,
     NumberTranslation,
@@ -18,8 +20,6 @@ from attn_core.lab.numbers import (
     evaluation_set,
     exact_match,
 )
-from attn_core.lab.seq2seq import GRUTranslator, TransformerTranslator, greedy
-from attn_core.lab.tasks import Batch
 from attn_core.lab.training import train
 
 SETTINGS = {

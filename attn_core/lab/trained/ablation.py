@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn_core.lab.pretrained import Pretrained
+from attn_core.lab.trained.pretrained import Pretrained
 
 
 @contextmanager

@@ -7,40 +7,44 @@ Linux, which alone can forget an earlier peak.
 import re
 import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from pathlib import Path
 
 import torch
 
 from attn_core.attention import scaled_dot_product_attention
 from attn_core.blockwise import blockwise_attention
+from attn_core.lab.sweep import processes
 
-SETTINGS = {"batch_size": 1, "heads": 1, "head_dim": 64, "block_size": 256}
-LENGTHS = (1024, 2048, 4096, 8192, 16384)
-PATHS = ("weights kept", "fused", "in blocks")
+SETTINGS = {
+    "paths": ["weights kept", "fused", "in blocks"],
+    "lengths": [1024, 2048, 4096, 8192, 16384],
+    "head_dim": 64,
+    "block_size": 256,
+}
 
 
-def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
+def configurations(seeds: int = 10, quick: bool = False) -> list[dict]:
     """One for each path, length and seed. quick: only the first two lengths."""
-    lengths = LENGTHS[:2] if quick else LENGTHS
+    lengths = SETTINGS["lengths"][:2] if quick else SETTINGS["lengths"]
     return [
-        {"path": path, "length": length, "seed": seed} for seed in range(seeds) for length in lengths for path in PATHS
+        {"path": path, "length": length, "seed": seed}
+        for seed in range(seeds)
+        for length in lengths
+        for path in SETTINGS["paths"]
     ]
 
 
 def run(path: str, length: int, seed: int) -> dict:
     """One forward pass: the megabytes (10^6 bytes) it adds at its peak, and those of the length x length weights."""
-    # Each in a fresh process, which ends afterwards.
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with processes(1) as pool:
         megabytes = pool.submit(peak_of_attention, path, length, seed).result()
     return {"megabytes": round(megabytes, 1), "megabytes_of_weights": round(4 * length**2 / 1e6, 1)}
 
 
 def peak_of_attention(path: str, length: int, seed: int) -> float:
-    """Megabytes that a forward pass adds in this process. Raises ValueError for a path that is not in PATHS."""
-    if path not in PATHS:
-        raise ValueError(f"path must be one of {', '.join(PATHS)}, got {path!r}")
+    """Megabytes that a forward pass adds in this process. Raises ValueError for an unknown path."""
+    if path not in SETTINGS["paths"]:
+        raise ValueError(f"path must be one of {', '.join(SETTINGS['paths'])}, got {path!r}")
     torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(3, 1, 1, length, SETTINGS["head_dim"], generator=generator)
