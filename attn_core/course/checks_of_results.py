@@ -36,19 +36,24 @@ def check_rnn_sequential(document: dict, gradients: pd.DataFrame) -> Finding:
 def check_long_sentences(document: dict, translation: pd.DataFrame) -> Finding:
     """By how many percent BLEU falls from all shorter buckets (their mean) to the one of more than 30 words.
 
-    Statements: the document's fall of the RNN lies in the interval of the GRU without attention, its fall of the
-    Transformer in the interval of ours; each of the two GRUs clearly falls by more than the Transformer.
+    Statements after equally many steps and again at each model's plateau: the document's fall of the RNN lies in the
+    interval of the GRU without attention, its fall of the Transformer in the interval of ours; each of the two GRUs
+    clearly falls by more than the Transformer.
     """
-    above = translation["bucket"].str.split("-").str[0].astype(int) > document["words"]
-    short, long = (rows.groupby(["model", "seed"])["bleu"].mean() for rows in (translation[~above], translation[above]))
-    falls = (100 * (1 - long / short)).rename("fall").reset_index()
-    fall = {model: estimate(rows["fall"]) for model, rows in falls.groupby("model")}
-    statements = [_lies_in(document["rnn"], fall["gru"]), _lies_in(document["transformer"], fall["transformer"])]
-    for model in ("gru", "gru_attention"):
-        statements.append(paired_difference(falls, "model", model, "transformer", "fall").low > 0)
     names = {"gru": "GRU", "gru_attention": "GRU with attention", "transformer": "Transformer"}
-    texts = [f"{name} {_interval(fall[model], 1)} %" for model, name in names.items()]
-    return Finding(f"BLEU falls by: {', '.join(texts)}", all_some_none(statements))
+    statements, texts = [], []
+    for at in ("equal steps", "plateau"):
+        rows = translation[translation["at"] == at]
+        above = rows["bucket"].str.split("-").str[0].astype(int) > document["words"]
+        short, long = (part.groupby(["model", "seed"])["bleu"].mean() for part in (rows[~above], rows[above]))
+        falls = (100 * (1 - long / short)).rename("fall").reset_index()
+        fall = {model: estimate(of_model["fall"]) for model, of_model in falls.groupby("model")}
+        statements += [_lies_in(document["rnn"], fall["gru"]), _lies_in(document["transformer"], fall["transformer"])]
+        for model in ("gru", "gru_attention"):
+            statements.append(paired_difference(falls, "model", model, "transformer", "fall").low > 0)
+        when = f"after {rows['steps'].max():,} steps" if at == "equal steps" else "at the plateau"
+        texts.append(f"{when} {', '.join(f'{name} {_interval(fall[model], 1)} %' for model, name in names.items())}")
+    return Finding(f"BLEU falls by: {'; '.join(texts)}", all_some_none(statements))
 
 
 def check_head_roles(document: dict, role_binding: pd.DataFrame, head_probes: pd.DataFrame) -> Finding:
@@ -136,24 +141,25 @@ def check_four_to_eight(document: dict, languages: pd.DataFrame, role_binding: p
 def check_extrapolation(document: dict, extrapolation: pd.DataFrame) -> Finding:
     """At the longest test, several times the training length, learned rows against each code without trained numbers.
 
-    Statements for each such code: it collapses, so that clearly less than half is left of its accuracy at the training
-    length; the learned table, of those that have enough rows, is clearly above it.
+    Statements for each length of training and each such code: it collapses, so that clearly less than half is left of
+    its accuracy at the training length; the learned table, of those that have enough rows, is clearly above it.
     """
     shortest, longest = extrapolation["length"].min(), extrapolation["length"].max()
     # A table of 32 rows cannot answer at all at the longest.
     table = extrapolation[extrapolation["max_len"].isna() | (extrapolation["max_len"] >= longest)]
-    by_seed = table.pivot_table(index="seed", columns=["encoding", "length"], values="accuracy")
-    statements, left_texts, learned_texts = [], [], []
-    for code in ("sinusoidal", "rotary", "alibi"):
-        left = estimate(by_seed[code, longest] / by_seed[code, shortest])
-        learned = paired_difference(
-            table[table["length"] == longest], "encoding", "learned", code, "accuracy", bounds=SHARE
-        )
-        statements += [left.high < 0.5, learned.low > 0]
-        left_texts.append(f"{code} {_interval(left)}")
-        learned_texts.append(f"{code} {_interval(learned, 3)}")
-    text = f"left at {longest} tokens of the accuracy at {shortest}: {', '.join(left_texts)}"
-    text += f"; learned table minus {', '.join(learned_texts)}"
+    statements, texts = [], []
+    for steps, rows in table.groupby("steps"):
+        by_seed = rows.pivot_table(index="seed", columns=["encoding", "length"], values="accuracy")
+        left_texts, learned_texts = [], []
+        for code in ("sinusoidal", "rotary", "alibi"):
+            left = estimate(by_seed[code, longest] / by_seed[code, shortest])
+            at_longest = rows[rows["length"] == longest]
+            learned = paired_difference(at_longest, "encoding", "learned", code, "accuracy", bounds=SHARE)
+            statements += [left.high < 0.5, learned.low > 0]
+            left_texts.append(f"{code} {_interval(left)}")
+            learned_texts.append(f"{code} {_interval(learned, 3)}")
+        texts.append(f"after {steps:,} steps {', '.join(left_texts)}; learned table minus {', '.join(learned_texts)}")
+    text = f"left at {longest} tokens of the accuracy at {shortest}: {'; '.join(texts)}"
     return Finding(text, all_some_none(statements))
 
 
