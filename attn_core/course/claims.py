@@ -7,6 +7,7 @@ checks.py and checks_of_results.py.
 import json
 import textwrap
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
@@ -27,7 +28,7 @@ WIDTHS = {"id": 19, "section": 7, "document": 23, "verdict": 15, "measured": 26}
 
 
 class DamagedResult(ValueError):
-    """A result file that is there and holds no rows."""
+    """A result file that is there and does not hold the runs of its experiment."""
 
 
 def claims(ids: list[str] | None = None) -> list[dict]:
@@ -55,19 +56,29 @@ def measure(claim: dict, folder: Path = RESULTS) -> Finding:
 def result_table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
     """The rows of a committed result.
 
-    Raises FileNotFoundError where it is missing, DamagedResult where it is damaged, with the command that makes it.
+    Raises FileNotFoundError where it is missing, DamagedResult where it cannot be read, is that of another experiment,
+    or lacks runs: half a table gives a verdict as well, and perhaps another one. Each names the command that makes it.
     """
     path = Path(folder) / f"{name}.json"
     shown = Path(*path.parts[-3:]).as_posix()  # no path of this machine
     if not path.exists():
         raise FileNotFoundError(f"{shown} is missing; `python -m attn_core.lab {name}` makes it")
+    experiment = import_module(f"attn_core.lab.experiments.{name}")
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    except (ValueError, KeyError, TypeError):
-        rows = []
-    if not rows:
-        raise DamagedResult(f"{shown} is damaged; `python -m attn_core.lab {name}` makes it again")
-    return pd.DataFrame(rows)
+        result = json.loads(path.read_text(encoding="utf-8"))
+        table = pd.DataFrame(result["rows"])
+        wanted = json.loads(json.dumps(experiment.configurations(table["seed"].nunique())))
+        found = {json.dumps([row[setting] for setting in wanted[0]]) for row in result["rows"]}
+        whole = found == {json.dumps([*configuration.values()]) for configuration in wanted}
+        fits = whole and result["settings"] == json.loads(json.dumps(experiment.SETTINGS))
+    except (ValueError, KeyError, TypeError, IndexError):
+        fits = False
+    if not fits:
+        raise DamagedResult(
+            f"{shown} is damaged, or not made by this version of its experiment; "
+            f"`python -m attn_core.lab {name}` makes it again"
+        )
+    return table
 
 
 def claim_rows(ids: list[str] | None = None, folder: Path = RESULTS) -> list[dict]:

@@ -1,6 +1,8 @@
 """The ledger of claims: complete, true to what is computed, and able to come out otherwise."""
 
+import json
 import re
+import shutil
 from functools import partial
 
 import pandas as pd
@@ -10,7 +12,7 @@ import torch
 from attn_core.course import checks, checks_of_results, claim_table
 from attn_core.course.__main__ import main
 from attn_core.course.checks import CORRECTED, DEPENDS, DIFFERENT_CAUSE, HOLDS, VERDICTS, all_some_none
-from attn_core.course.claims import CHECKS, claim_rows, claims, format_rows, measure
+from attn_core.course.claims import CHECKS, RESULTS, claim_rows, claims, format_rows, measure
 from attn_core.lab.__main__ import EXPERIMENTS
 
 LEDGER = {claim["id"]: claim for claim in claims()}
@@ -386,9 +388,35 @@ def test_a_damaged_result_is_named_and_the_other_claims_are_still_computed(tmp_p
     (folder / "head_speed.json").write_text(text)
     speed, qkv = claim_rows(["qkv", "speed"], folder)[::-1]
     assert speed["measured"].startswith(
-        "notebooks/results/head_speed.json is damaged; `python -m attn_core.lab head_speed`"
+        "notebooks/results/head_speed.json is damaged, or not made by this version of its experiment; `python -m"
     )
     assert (speed["verdict"], qkv["verdict"]) == ("open", HOLDS)
+
+
+def of_another(result):
+    return json.loads((RESULTS / "gradients.json").read_text())
+
+
+def half(result):
+    return result | {"rows": result["rows"][::2][: len(result["rows"]) // 4]}
+
+
+def without_a_setting(result):
+    return result | {"rows": [{name: row[name] for name in row if name != "path"} for row in result["rows"]]}
+
+
+def of_other_settings(result):
+    return result | {"settings": result["settings"] | {"length": 4}}
+
+
+@pytest.mark.parametrize("change", [of_another, half, without_a_setting, of_other_settings])
+def test_a_result_that_can_be_read_and_does_not_fit_gives_no_verdict(tmp_path, change):
+    folder = shutil.copytree(RESULTS, tmp_path / "notebooks" / "results")
+    path = folder / "head_speed.json"
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    speed, srl = (claim_rows([name], folder)[0] for name in ("speed", "srl"))
+    assert speed["measured"].startswith("notebooks/results/head_speed.json is damaged, or not made by this version")
+    assert (speed["verdict"], srl["verdict"]) == ("open", LEDGER["srl"]["verdict"])
 
 
 def test_a_verdict_that_is_not_the_ledgers_is_shown_with_it(monkeypatch, capsys):
