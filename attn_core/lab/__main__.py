@@ -9,6 +9,7 @@ import zlib
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from attn_core.lab.cluster import connect, size
 from attn_core.lab.experiments import NAMES, OF_THIS_MACHINE
@@ -55,6 +56,11 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
                 client = stack.enter_context(connect(asked.scheduler))
             except (ImportError, ConnectionError, RuntimeError) as error:
                 parser.error(str(error))
+        try:  # before the work and not after it
+            asked.results.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=asked.results).close()
+        except OSError as error:
+            parser.error(f"results cannot be written into {asked.results}: {error.strerror}")
         codes = []
         for name in names:
             seeds = asked.seeds or (QUICK_SEEDS if asked.quick else getattr(experiments[name], "SEEDS", FEWEST_SEEDS))
@@ -65,7 +71,6 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
 
 
 def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: Path, client) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
     workers = getattr(experiment, "WORKERS", workers)
     cluster = {}
     if client is not None and (hasattr(experiment, "WORKERS") or name in OF_THIS_MACHINE):
@@ -102,7 +107,12 @@ def _run(name: str, experiment, quick: bool, seeds: int, workers: int, folder: P
         "seconds_of_runs": round(sum(seconds.values()), 1),
         **versions(),
     }
-    write_result(target, result, rows)
+    try:
+        write_result(target, result, rows)
+    except OSError as error:
+        kept = f"The runs are kept in {store}: run it again when there is room."
+        print(f"{target} cannot be written: {error.strerror}. {kept}", file=sys.stderr)
+        return 1
     clear(store, configurations, experiment.run)
     print(f"{target.name}: {len(rows)} rows, {result['seconds']} s")
     return 0

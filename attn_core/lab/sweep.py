@@ -218,9 +218,9 @@ def _collect(
     done[_key(configuration)] = rows
     if store is not None:
         entry = {"run": _name(run), "configuration": configuration, "rows": rows}
-        line = json.dumps(entry)  # ASCII: wherever it is cut, it can be read
-        with open(store, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        # ASCII: wherever it is cut, it can be read. Unbuffered: two sweeps of one store would mix up parts of lines.
+        with open(store, "ab", buffering=0) as file:
+            file.write(f"{json.dumps(entry)}\n".encode("ascii"))
 
 
 def other_versions(row: Row) -> str:
@@ -257,7 +257,7 @@ def stored(store: str | Path | None) -> dict[tuple[str, str], list[Row]]:
 def clear(store: str | Path, configurations: Iterable[Row], run: Callable) -> None:
     """Remove a store whose finished runs are all among these."""
     if stored(store).keys() <= {(_name(run), _key(configuration)) for configuration in configurations}:
-        Path(store).unlink()
+        Path(store).unlink(missing_ok=True)  # another sweep of the same may have been faster
 
 
 def _key(configuration: Row) -> str:

@@ -1,5 +1,6 @@
 """The command line of the experiments, and the results that are committed."""
 
+import errno
 import json
 import os
 import shlex
@@ -194,6 +195,30 @@ def test_a_failure_while_writing_leaves_the_old_result(tmp_path, monkeypatch, br
     with pytest.raises((TypeError, OSError)):
         command.write_result(path, {"a": 2}, [{"x": torch.ones(1) if broken == "values" else 2}])
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("there", ["a file in its place", "a file above it"])
+def test_a_folder_that_cannot_be_written_is_told_before_the_work(main, tmp_path, capsys, there):
+    (tmp_path / "taken").touch()
+    folder = tmp_path / "taken" / "below" if there == "a file above it" else tmp_path / "taken"
+    told = misuse(main, capsys, "fake", "--results", str(folder))
+    assert f"error: results cannot be written into {folder}: " in told
+    assert runs.called(tmp_path) == []
+
+
+def test_a_result_that_cannot_be_written_keeps_its_runs(main, tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    experiment = fake(tmp_path, run=runs.square)
+    with monkeypatch.context() as broken:
+        broken.setattr(command, "write_result", full)
+        assert main("fake", fake=experiment) == 1
+    told = capsys.readouterr().err
+    assert "fake.json cannot be written: No space left on device. The runs are kept in " in told
+    assert main("fake", fake=experiment) == 0
+    assert sorted(runs.called(tmp_path)) == [*range(11)]  # each once
+    assert files(tmp_path) == ["fake.json"]
 
 
 def test_results_go_into_the_folder_that_is_asked_for(main, tmp_path):
