@@ -90,10 +90,13 @@ class PostNormLayer(nn.Module):
 def encoder_from_bert(config: Mapping, tensors: Mapping[str, Tensor]) -> Encoder:
     """An Encoder in float32 with the weights of a BERT, in evaluation mode and without gradients.
 
-    config: what its config.json holds. tensors: its weights, under the names of `transformers.BertModel`.
+    config: what its config.json holds. tensors: its weights, under the names of `transformers.BertModel`, or of a model
+    around one, such as BertForMaskedLM: of that the BERT alone is read.
     Raises ValueError for another kind of model, or where a tensor is missing, too many or of another shape.
     """
     numbers = _numbers(config)
+    if any(name.startswith("bert.") for name in tensors):
+        tensors = {name.removeprefix("bert."): tensors[name] for name in tensors if name.startswith("bert.")}
     # What it starts with is replaced, so the caller's random numbers stay as they are.
     with torch.random.fork_rng(devices=[]):
         model = Encoder(**numbers).float()

