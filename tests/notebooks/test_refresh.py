@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 TOOL = Path(__file__).parents[2] / "tools" / "refresh.py"
@@ -92,3 +93,12 @@ def test_no_progress_bar_gets_into_a_notebook(refresh, tmp_path, monkeypatch):
     path = write(tmp_path, "01_one", code)
     assert refresh.main([], tmp_path) == 0
     assert nbformat.read(path, as_version=4).cells[1].outputs == []
+
+
+def test_nothing_of_a_progress_bar_stays_in_a_notebook_that_showed_one(monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    code = "from attn_core.lab.progress import progress\nfor _ in progress(range(3)):\n    pass"
+    notebook = new_notebook(cells=[new_code_cell(code)])
+    NotebookClient(notebook).execute()
+    (output,) = notebook.cells[0].outputs
+    assert output.data == {"text/plain": ""}
