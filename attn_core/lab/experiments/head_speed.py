@@ -20,10 +20,11 @@ SETTINGS = {
     "heads": [1, 8],
     "pairs": 12,
 }
+SEEDS = 10
 WORKERS = 1  # another process would compete for memory
 
 
-def configurations(seeds: int = 10, quick: bool = False) -> list[dict]:
+def configurations(seeds: int = SEEDS, quick: bool = False) -> list[dict]:
     """One for each path and seed. quick: a sixth of the pairs."""
     pairs = 2 if quick else SETTINGS["pairs"]
     return [{"path": path, "pairs": pairs, "seed": seed} for seed in range(seeds) for path in SETTINGS["paths"]]

@@ -21,9 +21,10 @@ SETTINGS = {
     "head_dim": 64,
     "block_size": 256,
 }
+SEEDS = 10
 
 
-def configurations(seeds: int = 10, quick: bool = False) -> list[dict]:
+def configurations(seeds: int = SEEDS, quick: bool = False) -> list[dict]:
     """One for each path, length and seed. quick: only the first two lengths."""
     lengths = SETTINGS["lengths"][:2] if quick else SETTINGS["lengths"]
     return [
