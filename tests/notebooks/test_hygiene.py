@@ -135,11 +135,8 @@ def small(notebook):
 
 
 def lengths(notebook):
-    complaints, count = [], len(notebook["cells"])
-    if not 25 <= count <= 60:
-        complaints.append(f"{count} cells, not 25 to 60")
     lines = {cell["id"]: cell["source"].count("\n") + 1 for cell in code_cells(notebook)}
-    complaints += [f"{cell}: {length} lines, not at most 25" for cell, length in lines.items() if length > 25]
+    complaints = [f"{cell}: {length} lines, not at most 25" for cell, length in lines.items() if length > 25]
     if statistics.median(lines.values()) > 6:
         complaints.append(f"median of the code cells is {statistics.median(lines.values())} lines, not at most 6")
     return complaints
@@ -416,8 +413,6 @@ SPOILERS = [
     (no_trace_of_a_machine, printed("<module from '/opt/course/x.py'>\n")),
     (no_trace_of_a_machine, change("metadata", {"execution": {"iopub.status.busy": "2026"}})),
     (small, printed("x" * 500_000)),
-    (lengths, lambda notebook: notebook.update(cells=notebook["cells"] * 3)),
-    (lengths, lambda notebook: notebook.update(cells=notebook["cells"][:24])),
     (lengths, code("x\n" * 25 + "x")),
     (lengths, long_cells),
     (alt_texts, shown("image/png", "iVBORw0KGgo=")),
