@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +60,14 @@ def test_core_module_imports_torch_the_standard_library_and_the_core_only(path):
             names = [name for name in names if name != "fvcore.nn"]  # optional: imported where it is asked for
         for name in names:
             assert name in allowed or name.split(".")[0] in allowed, f"{path.name} imports {name}"
+
+
+def test_every_file_that_contributing_names_is_there():
+    root = Path(attn_core.__file__).parents[1]
+    named = re.findall(
+        r"`([\w./]+/[\w.]*|[\w/]+\.(?:py|toml|md))`", (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    )
+    rooms = ("attn_core/lab", "attn_core/show", "attn_core/course", "")
+    named = [name for name in named if "NN" not in name]
+    assert len(named) > 20
+    assert [name for name in named if not any((root / room / name).exists() for room in rooms)] == []

@@ -246,6 +246,9 @@ def contrast(*colours):
 
 def test_nothing_to_print_and_no_browser_get_a_sentence(tmp_path, capsys):
     pdf = tool("pdf")
+    with pytest.raises(SystemExit) as stopped:
+        pdf.main(["-h"])
+    assert stopped.value.code == 0 and "usage: python tools/pdf.py" in capsys.readouterr().out
     assert pdf.main(["chromium", str(tmp_path), str(tmp_path / "pdf")]) == 1
     assert "run make site first" in capsys.readouterr().err
     (tmp_path / "01_one.html").write_text("")
