@@ -48,9 +48,10 @@ test: .venv/.installed-dev ## run every test that needs no browser, and every no
 test-browser: .venv/.installed-dev ## read the notebooks and move every slider in Chromium
 	$(BIN)/python -m pytest tests/browser $(ARGS)
 
-lint: .venv/.installed-dev ## check style, format and the direction of imports
+lint: .venv/.installed-dev ## check style, format, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 	$(BIN)/lint-imports
 
 refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them: NB=03

@@ -143,7 +143,7 @@ def checked(
     return query, key, value, mask, checked_scale(scale, query.size(-1))
 
 
-def checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
     """The three with the same axes before the last two, broadcast where needed."""
     for name, x in (("query", query), ("key", key), ("value", value)):
         check_tensor(name, x)
@@ -167,7 +167,7 @@ def checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, T
     return _broadcast(query, key, value)
 
 
-def _broadcast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _broadcast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
     if query.shape[:-2] == key.shape[:-2] == value.shape[:-2]:
         return query, key, value
     try:
@@ -216,8 +216,8 @@ def checked_padding(lengths: Tensor | Sequence[int], max_len: int | None) -> tup
     if not isinstance(max_len, int) or isinstance(max_len, bool):
         raise TypeError(f"max_len must be an integer, got {max_len!r}")
     if shortest < 0 or longest > max_len:
-        got = lengths.tolist()
-        raise ValueError(f"lengths must lie between 0 and max_len = {max_len}, got {got}")
+        all_of_them = lengths.tolist()
+        raise ValueError(f"lengths must lie between 0 and max_len = {max_len}, got {all_of_them}")
     return lengths, max_len
 
 

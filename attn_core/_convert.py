@@ -5,6 +5,7 @@ has them under other names.
 """
 
 from operator import attrgetter
+from typing import Any
 
 from torch import nn
 
@@ -20,14 +21,14 @@ TORCH_NAMES = {
 OUR_NAMES = {theirs: ours for ours, theirs in TORCH_NAMES.items()}
 
 
-def from_torch(cls: type[nn.Module], module: nn.MultiheadAttention) -> nn.Module:
+def from_torch(cls: type, module: nn.MultiheadAttention) -> Any:
     check_torch_layer(module)
     bias = module.in_proj_bias is not None
     ours = cls(module.embed_dim, module.num_heads, bias=bias, dropout=module.dropout)
     return _filled(ours, module, TORCH_NAMES)
 
 
-def to_torch(layer: nn.Module) -> nn.MultiheadAttention:
+def to_torch(layer: Any) -> nn.MultiheadAttention:
     check_fits_torch_layer(layer)
     bias = layer.qkv_proj.bias is not None
     sizes = layer.embed_dim, layer.num_heads
@@ -35,7 +36,7 @@ def to_torch(layer: nn.Module) -> nn.MultiheadAttention:
     return _filled(theirs, layer, OUR_NAMES)
 
 
-def _filled(layer: nn.Module, source: nn.Module, source_names: dict[str, str]) -> nn.Module:
+def _filled(layer: nn.Module, source: Any, source_names: dict[str, str]) -> Any:
     """The layer with the parameters, dtype, device and mode of the source."""
     values = {name: attrgetter(source_names[name])(source) for name in layer.state_dict()}
     layer.to(source.out_proj.weight).train(source.training)

@@ -67,15 +67,14 @@ def count_flops(module: Callable, *args: object, **kwargs: object) -> FlopCount:
 @contextmanager
 def _without_fused_kernels() -> Iterator[None]:
     """Fused attention on the CPU, torch's fast path and oneDNN's LSTM would each count as 0."""
-    before = torch.backends.mha.get_fastpath_enabled(), torch.backends.mkldnn.enabled
-    with torch.random.fork_rng(range(torch.cuda.device_count())), sdpa_kernel(SDPBackend.MATH):
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    without = sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False)
+    with torch.random.fork_rng(range(torch.cuda.device_count())), without[0], without[1]:
         try:
             torch.backends.mha.set_fastpath_enabled(False)
-            torch.backends.mkldnn.enabled = False
             yield
         finally:
-            torch.backends.mha.set_fastpath_enabled(before[0])
-            torch.backends.mkldnn.enabled = before[1]
+            torch.backends.mha.set_fastpath_enabled(fast_path)
 
 
 _PRODUCT = re.compile(
@@ -91,7 +90,7 @@ class _Watch(TorchDispatchMode):
 
     def __init__(self, formulas: dict):
         super().__init__()
-        self.formulas, self.names = formulas, set()
+        self.formulas, self.names = formulas, set[str]()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         operator, name = func._overloadpacket, str(func._overloadpacket)

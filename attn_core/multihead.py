@@ -82,7 +82,7 @@ class MultiHeadAttention(nn.Module):
         """Start as `torch.nn.MultiheadAttention` does: Xavier-uniform for Q, K, V, biases zero."""
         nn.init.xavier_uniform_(self.qkv_proj.weight)
         for projection in (self.qkv_proj, self.out_proj):
-            if getattr(projection, "bias", None) is not None:
+            if isinstance(projection, nn.Linear) and projection.bias is not None:
                 nn.init.zeros_(projection.bias)
 
     def forward(
@@ -108,7 +108,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(
         self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    ) -> tuple[Tensor, ...]:
         """Inputs as in `forward` -> query heads (B, H, L, d), key and value heads (B, H_kv, S, d).
 
         Shared heads come once, H_kv = num_kv_heads, not repeated: as a cache of keys and values

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 
 import pytest
 import torch
@@ -277,3 +278,14 @@ def test_integer_inputs_are_refused():
 def test_a_list_is_refused(code):
     with pytest.raises(TypeError, match="expected a floating tensor, got list"):
         code([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda code: pickle.loads(pickle.dumps(code))])
+@pytest.mark.parametrize("code", [SinusoidalPositionalEncoding(64, 700), RotaryEmbedding(64)], ids=["sin", "rotary"])
+def test_a_copy_gives_the_same_and_a_pickle_holds_no_rows(code, copied):
+    x = torch.randn(2, 3, 701, 64)
+    assert torch.equal(copied(code)(x), code(x))
+    assert len(pickle.dumps(code)) < 3_000
+    longer = copied(code)
+    longer(torch.randn(1, 5000, 64))
+    assert torch.equal(copied(longer)(x), code(x))
