@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import nn
@@ -67,14 +67,16 @@ def count_flops(module: Callable, *args: object, **kwargs: object) -> FlopCount:
 @contextmanager
 def _without_fused_kernels() -> Iterator[None]:
     """Fused attention on the CPU, torch's fast path and oneDNN's LSTM would each count as 0."""
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    without = sdpa_kernel(SDPBackend.MATH), torch.backends.mkldnn.flags(enabled=False)
-    with torch.random.fork_rng(range(torch.cuda.device_count())), without[0], without[1]:
+    mha, mkldnn = torch.backends.mha, cast(Any, torch.backends.mkldnn)
+    before = mha.get_fastpath_enabled(), mkldnn.enabled
+    with torch.random.fork_rng(range(torch.cuda.device_count())), sdpa_kernel(SDPBackend.MATH):
         try:
-            torch.backends.mha.set_fastpath_enabled(False)
+            mha.set_fastpath_enabled(False)
+            mkldnn.enabled = False
             yield
         finally:
-            torch.backends.mha.set_fastpath_enabled(fast_path)
+            mha.set_fastpath_enabled(before[0])
+            mkldnn.enabled = before[1]
 
 
 _PRODUCT = re.compile(
