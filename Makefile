@@ -22,7 +22,7 @@ export JUPYTERLAB_SETTINGS_DIR := $(CURDIR)/.venv/jupyter/lab/settings
 export JUPYTERLAB_WORKSPACES_DIR := $(CURDIR)/.venv/jupyter/lab/workspaces
 export MPLCONFIGDIR := $(CURDIR)/.venv/matplotlib
 
-.PHONY: help setup lab test test-browser lint refresh site slides pdf experiments bench lock
+.PHONY: help setup lab test test-browser lint refresh claims site slides pdf experiments bench lock
 
 # No progress bars in outputs that are compared and committed.
 test test-browser refresh: export TQDM_DISABLE := 1
@@ -56,6 +56,9 @@ lint: .venv/.installed-dev ## check style, format, types and the direction of im
 
 refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them: NB=03
 	$(BIN)/python tools/refresh.py $(NB)
+
+claims: .venv/.installed ## compute every claim of the article again and write docs/claims.md
+	$(BIN)/python -m attn_core.course claims --page docs/claims.md
 
 site: .venv/.installed-dev ## make build/site: pages of the notebooks that need no server, no kernel and no network
 	$(BIN)/python tools/site.py

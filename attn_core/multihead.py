@@ -106,9 +106,7 @@ class MultiHeadAttention(nn.Module):
         q, k, v = self.project(query, key, value)
         return self.attend(q, k, v, mask=mask, causal=causal, need_weights=need_weights)
 
-    def project(
-        self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
+    def project(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None) -> tuple[Tensor, ...]:
         """Inputs as in `forward` -> query heads (B, H, L, d), key and value heads (B, H_kv, S, d).
 
         Shared heads come once, H_kv = num_kv_heads, not repeated: as a cache of keys and values

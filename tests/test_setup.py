@@ -33,7 +33,20 @@ FILES = (
     "attn_core/lab/trained/pretrained.py",
     SERVER_SETTINGS,
 )
-TARGETS = {"help", "setup", "lab", "test", "test-browser", "lint", "refresh", "site", "slides", "pdf", "experiments"}
+TARGETS = {
+    "help",
+    "claims",
+    "setup",
+    "lab",
+    "test",
+    "test-browser",
+    "lint",
+    "refresh",
+    "site",
+    "slides",
+    "pdf",
+    "experiments",
+}
 TARGETS |= {"bench", "lock"}
 
 # Each of the functions below reads the files under a root and returns what is wrong, one sentence each.

@@ -6,9 +6,7 @@ In the rows "causal=True" the other layer is `CausalLayer`, since torch's own ha
 """
 
 import json
-import os
 import platform
-import re
 import statistics
 import sys
 import time
@@ -22,6 +20,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from attn_core import MultiHeadAttention, causal_mask, merge_heads, padding_mask
+from attn_core._files import replacing
+from attn_core.lab.experiments.peak_memory import peak_megabytes
 
 SHAPES = [(1, 12, 64, 8), (8, 128, 256, 8), (2, 1024, 512, 8), (2, 1024, 512, 1)]
 MASKS = ["none", "causal", "padding", "causal=True"]
@@ -90,20 +90,13 @@ def layer_calls(shape, mode, with_weights, mask):
 
 
 def peak_memory(with_weights, length=4096, embed_dim=512, num_heads=8):
-    """Peak memory in MB that one forward pass adds. Read from Linux, which can forget an earlier peak; else None."""
+    """Megabytes that one forward pass adds at its peak, where the system tells them; else None."""
     if not sys.platform.startswith("linux"):
         return None
     layer, x = MultiHeadAttention(embed_dim, num_heads).eval(), torch.randn(1, length, embed_dim)
     with torch.no_grad():
-        layer(x[:, :16], need_weights=with_weights)
-        Path("/proc/self/clear_refs").write_text("5")  # the peak so far, which was the import of torch
-        before = resident_peak_mb()
-        layer(x, need_weights=with_weights)
-    return resident_peak_mb() - before
-
-
-def resident_peak_mb():
-    return int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
+        layer(x[:, :16], need_weights=with_weights)  # what the first call loads does not count
+        return peak_megabytes(lambda: layer(x, need_weights=with_weights))
 
 
 def main():
@@ -143,9 +136,8 @@ def main():
 def write(result):
     """Write the result whole or not at all."""
     RESULT.parent.mkdir(exist_ok=True)
-    part = RESULT.with_suffix(".part")
-    part.write_text(json.dumps(result, indent=2) + "\n")
-    os.replace(part, RESULT)
+    with replacing(RESULT) as part:
+        part.write_text(json.dumps(result, indent=2) + "\n")
     print(f"written: {RESULT.relative_to(Path.cwd())}" if RESULT.is_relative_to(Path.cwd()) else f"written: {RESULT}")
 
 

@@ -15,6 +15,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellControlSignal, CellTimeoutError, DeadKernelError
 
+from attn_core._files import replacing
+
 NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 SECONDS_PER_CELL = 120
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -37,7 +39,8 @@ def main(arguments: list[str], folder: Path = NOTEBOOKS) -> int:
             print(f"{path.name} was left as it was: {problem}")
             return 1
         clean(notebook)
-        write_whole(path, nbformat.writes(notebook) + "\n")
+        with replacing(path) as part:
+            part.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8", newline="\n")
         print(f"{path.name} {time.perf_counter() - start:.1f} s")
     return 0
 
@@ -78,15 +81,6 @@ def clean(notebook) -> None:
         for output in cell.get("outputs", []):
             # Its model lives in the kernel that has just ended; the picture beside it stays.
             output.get("data", {}).pop(WIDGET_VIEW, None)
-
-
-def write_whole(path: Path, text: str) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        part.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

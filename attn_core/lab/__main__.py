@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from attn_core._files import replacing
 from attn_core.lab.cluster import connect, size
 from attn_core.lab.experiments import NAMES, OF_THIS_MACHINE
 from attn_core.lab.sweep import clear, stored, sweep, versions
@@ -122,9 +123,8 @@ def write_result(path: Path, head: dict, rows: list[dict]) -> None:
     """Write a result whole or not at all: JSON with one row a line, so that a change can be read."""
     lines = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in rows)
     text = json.dumps(head, indent=1, ensure_ascii=False)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n'
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(part, path)
+    with replacing(path) as part:
+        part.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _question(experiment) -> str:

@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from attn_core.course import claim_table
+from attn_core.course.__main__ import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "claims.md"
 
 
-def test_the_page_of_claims_is_the_ledger():
-    assert PAGE.read_text(encoding="utf-8").rstrip("\n").endswith(claim_table(markdown=True))
+def test_the_page_of_claims_is_what_make_claims_writes(tmp_path):
+    assert main(["claims", "--page", str(tmp_path / "claims.md")]) == 0
+    assert (tmp_path / "claims.md").read_bytes() == PAGE.read_bytes()

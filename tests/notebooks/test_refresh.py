@@ -73,20 +73,6 @@ def test_an_unknown_name_gets_a_list_of_what_there_is(refresh, tmp_path, capsys,
     assert capsys.readouterr().out == f"There is no notebook {asked}. There are: 01_one.\n"
 
 
-def test_a_file_is_written_whole_or_not_at_all(refresh, tmp_path, monkeypatch):
-    path = tmp_path / "file"
-    path.write_text("old")
-
-    def fail(*_):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(refresh.os, "replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        refresh.write_whole(path, "new")
-    assert path.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["file"]
-
-
 def test_no_progress_bar_gets_into_a_notebook(refresh, tmp_path, monkeypatch):
     monkeypatch.delenv("TQDM_DISABLE", raising=False)
     code = "from attn_core.lab.progress import progress\nfor _ in progress(range(3)):\n    pass"
