@@ -5,9 +5,13 @@ import inspect
 import re
 import subprocess
 import sys
+import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import attn_core
 
@@ -60,6 +64,33 @@ def test_core_module_imports_torch_the_standard_library_and_the_core_only(path):
             names = [name for name in names if name != "fvcore.nn"]  # optional: imported where it is asked for
         for name in names:
             assert name in allowed or name.split(".")[0] in allowed, f"{path.name} imports {name}"
+
+
+@pytest.mark.parametrize(
+    "folders, extras", [(["attn_core"], ["notebooks", "pretrained", "cluster"]), (["tools", "tests"], ["dev"])]
+)
+def test_every_package_that_is_imported_is_declared(folders, extras):
+    root = Path(attn_core.__file__).parents[1]
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    optional = project["optional-dependencies"]
+    extras = [*optional] if "dev" in extras else extras
+    declared = {canonicalize_name(Requirement(text).name) for extra in extras for text in optional[extra]} | {"torch"}
+    files = [file for folder in folders for file in (root / folder).rglob("*.py")]
+    ours = {"attn_core", *(file.stem for file in files), *(file.parent.name for file in files)}
+    imported = {name.partition(".")[0] for file in files for name in imports(file)} - ours - sys.stdlib_module_names
+    owners = packages_distributions()  # without the modules that tests write
+    assert {
+        name for name in imported & owners.keys() if not declared & set(map(canonicalize_name, owners[name]))
+    } == set()
+
+
+def imports(file):
+    """The modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module
 
 
 def test_every_file_that_contributing_names_is_there():
