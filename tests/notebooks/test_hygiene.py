@@ -15,8 +15,11 @@ import nbformat
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
-# How the first code cell of every notebook ends: it installs the course in Colab and does nothing elsewhere.
-SETUP = """COURSE = ""  # only in Google Colab: the address of the course's git repository
+# How the first code cell of every notebook ends: it installs the course in Colab and does nothing elsewhere. It is
+# hidden: JupyterLab reads one of its metadata, Colab the other, and shows the field for COURSE alone.
+HIDDEN = {"cellView": "form", "jupyter": {"source_hidden": True}}
+SETUP = """# @title In Google Colab: the address of the course's git repository
+COURSE = ""  # @param {type: "string"}
 
 try:
     import attn_core
@@ -26,9 +29,11 @@ except ModuleNotFoundError:
             "attn_core is not installed here. In the folder of the course run `make lab`, or follow 'Without make' "
             "in README.md. In Google Colab put the address of the course into COURSE and run this cell again."
         ) from None
-    !git clone -q --depth 1 {COURSE} course && pip install -q -e course[notebooks,pretrained]
-    %cd course/notebooks
+    !test -d ~/course || git clone -q --depth 1 {COURSE} ~/course
+    !pip install -q -e ~/course[notebooks,pretrained]
+    %cd ~/course/notebooks
     sys.path.insert(0, "..")
+    print("If an import fails now, restart the session and run this cell once more.")
     import attn_core"""
 TIMING = re.compile(r"perf_counter|timeit|process_time|monotonic")
 
@@ -267,6 +272,8 @@ def frame(notebook):
     start = [cell["source"] for cell in code_cells(notebook)[:2]] or [""]
     if not start[0].endswith(SETUP):
         complaints.append("the first code cell does not end with the set-up of the course")
+    if not any(cell["metadata"].items() >= HIDDEN.items() for cell in code_cells(notebook)[:1]):
+        complaints.append("the first code cell is not hidden")
     if "print_version_differences()" not in start[-1]:
         complaints.append("the second code cell does not print the versions that differ")
     return complaints
@@ -334,7 +341,8 @@ def good_notebook():
     cells = [text_cell("# 1. Title\n\nAbout 20 minutes. The root $\\sqrt{d_k}$, and `a!`.\n\n$$\\frac{1}{2}$$")]
     for source, results in codes + [("x = 1", [])] * 10:
         cells.append(text_cell("A [link](https://example.org) that is fine; $5!$ is 120 and costs \\$5."))
-        cells.append({"cell_type": "code", "metadata": {}, "source": source, "outputs": results})
+        metadata = HIDDEN if source == SETUP else {}
+        cells.append({"cell_type": "code", "metadata": metadata, "source": source, "outputs": results})
     cells.append(text_cell("## Exercises\n\n1. Think.\n\n---\n*Text: CC BY 4.0.*"))
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number:02}"
