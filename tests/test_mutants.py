@@ -40,12 +40,6 @@ def equal(got, expected):
     assert torch.allclose(got, expected, atol=1e-12, rtol=0)
 
 
-def check_one_head(implementation):
-    values, weights = implementation.attention(QUERY, KEY, VALUE)
-    equal(weights, WEIGHTS)
-    equal(values, OUTPUT)
-
-
 def check_two_heads(implementation):
     # Head 0 holds the document's numbers, head 1 the same with queries and keys and the columns of V exchanged:
     # two heads with more in common would look right after a wrong reshape as well.
@@ -55,13 +49,6 @@ def check_two_heads(implementation):
     third = 1 / (1 + math.exp(-1 / math.sqrt(2)))
     equal(weights, torch.stack([WEIGHTS, exact([[SECOND, 1 - SECOND], [third, 1 - third]])])[None])
     equal(implementation.merge_heads(values), torch.cat([OUTPUT, exact([[SECOND, 1], [third, 1]])], dim=-1)[None])
-
-
-def check_causal(implementation):
-    # The first token sees itself alone, the second both.
-    values, weights = implementation.attention(QUERY, KEY, VALUE, implementation.causal_mask(2))
-    equal(weights, torch.stack([exact([1, 0]), WEIGHTS[1]]))
-    equal(values, torch.stack([VALUE[0], OUTPUT[1]]))
 
 
 def check_causal_with_a_longer_past(implementation):
@@ -126,9 +113,7 @@ def check_causal_by_the_argument_beside_a_mask(implementation):
 
 
 CHECKS = [
-    check_one_head,
     check_two_heads,
-    check_causal,
     check_causal_with_a_longer_past,
     check_padding,
     check_rectangular,
@@ -385,7 +370,7 @@ ALL_MUTANTS = {
 def fails(check, implementation):
     try:
         check(implementation)
-    except (AssertionError, RuntimeError):  # a wrong number, or shapes that torch cannot multiply
+    except (AssertionError, RuntimeError, ValueError):  # a wrong number, or shapes that do not fit
         return True
     return False
 
@@ -416,5 +401,7 @@ def test_kill_rate_is_100_percent_by_wrong_numbers_alone():
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_every_check_is_needed_by_some_mutant(check):
-    assert any(fails(check, mutant) for mutant in ALL_MUTANTS.values())
+def test_every_check_catches_a_mutant_that_no_other_does(check):
+    others = [other for other in CHECKS if other is not check]
+    missed = [mutant for mutant in ALL_MUTANTS.values() if not any(fails(other, mutant) for other in others)]
+    assert any(fails(check, mutant) for mutant in missed)
