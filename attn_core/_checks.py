@@ -5,28 +5,25 @@
 
 import math
 from collections.abc import Sequence
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor, nn
 
 
-def check_sizes(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if not _is_integer(size) or size < 1:
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+def check_integers(least: int = 1, **numbers: int) -> None:
+    """Python's integers, numpy's, and what a compiler or a tracer has in their place; no bool."""
+    for name, number in numbers.items():
+        if not _is_integer(number):
+            raise TypeError(f"{name} must be an integer, got {number!r}")
+        if number < least:
+            raise ValueError(f"{name} must be at least {least}, got {number}")
 
 
-def check_lengths(**lengths: int) -> None:
-    for name, length in lengths.items():
-        if not _is_integer(length):
-            raise TypeError(f"{name} must be an integer, got {length!r}")
-        if length < 1:
-            raise ValueError(f"{name} must be at least 1, got {length}")
-
-
-def check_offset(offset: int) -> None:
-    if not _is_integer(offset) or offset < 0:
-        raise ValueError(f"offset must be an integer of at least 0, got {offset!r}")
+def check_reals(**numbers: float) -> None:
+    for name, number in numbers.items():
+        if not isinstance(number, Real) or isinstance(number, bool):
+            raise TypeError(f"{name} must be a number, got {number!r}")
 
 
 def check_bools(**flags: bool) -> None:
@@ -44,6 +41,7 @@ def check_choice(name: str, value: object, *choices: object) -> None:
 
 
 def check_greater(name: str, value: float, bound: float) -> None:
+    check_reals(**{name: value})
     if not value > bound:
         raise ValueError(f"{name} must be greater than {bound}, got {value!r}")
 
@@ -54,18 +52,19 @@ def check_multiple(name: str, value: int, divisor: int) -> None:
 
 
 def check_even_head_dim(head_dim: int) -> None:
-    check_sizes(head_dim=head_dim)
+    check_integers(head_dim=head_dim)
     if head_dim % 2:
         raise ValueError(f"head_dim must be even: entries are turned in pairs, got {head_dim}")
 
 
 def check_dropout(name: str, share: float) -> None:
-    if not isinstance(share, (int, float)) or not 0 <= share < 1:
+    check_reals(**{name: share})
+    if not 0 <= share < 1:
         raise ValueError(f"{name} must be at least 0 and less than 1, got {share!r}")
 
 
 def check_heads(embed_dim: int, num_heads: int, num_kv_heads: int) -> None:
-    check_sizes(embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
+    check_integers(embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
     if embed_dim % num_heads:
         got = f"{num_heads} heads and embed_dim {embed_dim}"
         raise ValueError(f"num_heads must divide embed_dim, got {got}")
@@ -75,7 +74,7 @@ def check_heads(embed_dim: int, num_heads: int, num_kv_heads: int) -> None:
 
 
 def check_split(num_heads: int, width: int) -> None:
-    check_sizes(num_heads=num_heads)
+    check_integers(num_heads=num_heads)
     if width % num_heads:
         got = f"{num_heads} heads and width {width}"
         raise ValueError(f"num_heads must divide the width, got {got}")
@@ -121,8 +120,9 @@ def checked_scale(scale: float | None, width: int) -> float:
     """The scale, 1/√d_k where none is given."""
     if scale is None:
         return 1 / math.sqrt(width)
-    if isinstance(scale, bool) or not isinstance(scale, (int, float)) or not math.isfinite(scale):
-        raise ValueError(f"scale must be a finite number, got {scale!r}")
+    check_reals(scale=scale)
+    if not math.isfinite(scale):
+        raise ValueError(f"scale must be finite, got {scale}")
     return scale
 
 
@@ -213,8 +213,7 @@ def checked_padding(lengths: Tensor | Sequence[int], max_len: int | None) -> tup
     lengths = lengths.long()
     shortest, longest = int(lengths.min()), int(lengths.max())
     max_len = longest if max_len is None else max_len
-    if not isinstance(max_len, int) or isinstance(max_len, bool):
-        raise TypeError(f"max_len must be an integer, got {max_len!r}")
+    check_integers(0, max_len=max_len)
     if shortest < 0 or longest > max_len:
         all_of_them = lengths.tolist()
         raise ValueError(f"lengths must lie between 0 and max_len = {max_len}, got {all_of_them}")
@@ -294,5 +293,8 @@ def check_fits_torch_layer(layer: nn.Module) -> None:
 
 
 def _is_integer(number: object) -> bool:
-    # While a model is compiled for any length, the length is a torch.SymInt.
-    return isinstance(number, (int, torch.SymInt)) and not isinstance(number, bool)
+    # While a model is compiled for any length, the length is a torch.SymInt; while it is traced, a
+    # tensor without axes.
+    if isinstance(number, Tensor):
+        return number.dim() == 0 and number.dtype == torch.int64
+    return isinstance(number, (Integral, torch.SymInt)) and not isinstance(number, bool)

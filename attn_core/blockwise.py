@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from attn_core._checks import check_bools, check_sizes, checked_inputs
+from attn_core._checks import check_bools, check_integers, checked_inputs
 
 
 def blockwise_attention(
@@ -35,7 +35,7 @@ def blockwise_attention(
     """
     query, key, value = checked_inputs(query, key, value)
     check_bools(causal=causal)
-    check_sizes(block_size=block_size)
+    check_integers(block_size=block_size)
     past = key.size(-2) - query.size(-2)  # where causal, query i sees the keys up to i + past
     outputs = []
     for block, q in enumerate(query.split(block_size, -2)):

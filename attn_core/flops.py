@@ -14,7 +14,7 @@ All three count products of matrices, nothing else: 2 FLOPs or 1 MAC per multipl
 
 from typing import NamedTuple
 
-from attn_core._checks import check_bools, check_choice, check_heads, check_sizes
+from attn_core._checks import check_bools, check_choice, check_heads, check_integers
 from attn_core._measure import FlopCount, count_flops, count_macs_with_fvcore
 
 __all__ = ["AttentionCost", "FlopCount", "attention_cost", "count_flops", "count_macs_with_fvcore"]
@@ -73,7 +73,7 @@ def attention_cost(
     """
     key_len = seq_len if key_len is None else key_len
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-    check_sizes(seq_len=seq_len, batch_size=batch_size, key_len=key_len)
+    check_integers(seq_len=seq_len, batch_size=batch_size, key_len=key_len)
     check_heads(embed_dim, num_heads, num_kv_heads)
     check_choice("causal", causal, False, True, "lower_right", "upper_left")
     check_bools(out_proj=out_proj, bias=bias)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from attn_core._checks import check_choice, check_lengths, checked_padding
+from attn_core._checks import check_choice, check_integers, checked_padding
 
 
 def causal_mask(
@@ -33,7 +33,7 @@ def causal_mask(
     for no integer.
     """
     key_len = query_len if key_len is None else key_len
-    check_lengths(query_len=query_len, key_len=key_len)
+    check_integers(query_len=query_len, key_len=key_len)
     check_choice("align", align, "lower_right", "upper_left")
     offset = key_len - query_len if align == "lower_right" else 0
     return torch.ones(query_len, key_len, dtype=torch.bool).tril(offset)

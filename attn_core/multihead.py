@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from attn_core._checks import (
     check_axes,
+    check_bools,
     check_dropout,
     check_heads,
     check_split,
@@ -71,6 +72,7 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
         check_heads(embed_dim, num_heads, num_kv_heads)
         check_dropout("dropout", dropout)
+        check_bools(bias=bias, out_proj=out_proj)
         self.embed_dim, self.num_heads, self.num_kv_heads = embed_dim, num_heads, num_kv_heads
         self.head_dim = embed_dim // num_heads
         self.dropout = dropout

@@ -15,10 +15,9 @@ from attn_core._checks import (
     check_choice,
     check_even_head_dim,
     check_greater,
+    check_integers,
     check_multiple,
-    check_offset,
     check_positions,
-    check_sizes,
     check_width,
 )
 
@@ -40,14 +39,14 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_len: int = 5000, base: float = 10000.0):
         super().__init__()
-        check_sizes(d_model=d_model, max_len=max_len)
+        check_integers(d_model=d_model, max_len=max_len)
         check_greater("base", base, 1)
         self.d_model, self.base = d_model, base
         self._rows = self._make(max_len)
 
     def table(self, length: int) -> Tensor:
         """(length, d_model) in float64, the codes of positions 0 to length - 1."""
-        check_sizes(length=length)
+        check_integers(length=length)
         if length > len(self._rows):
             self._rows = self._make(max(length, 2 * len(self._rows)))
         return self._rows[:length]
@@ -83,7 +82,7 @@ class LearnedPositionalEncoding(nn.Module):
 
     def __init__(self, d_model: int, max_len: int):
         super().__init__()
-        check_sizes(d_model=d_model, max_len=max_len)
+        check_integers(d_model=d_model, max_len=max_len)
         self.weight = nn.Parameter(torch.empty(max_len, d_model))
         nn.init.normal_(self.weight, std=0.02)
 
@@ -122,7 +121,7 @@ class RotaryEmbedding(nn.Module):
         offset: the position of the first row, for decoding with a cache.
         """
         check_width(q_or_k, self.head_dim)
-        check_offset(offset)
+        check_integers(0, offset=offset)
         length = q_or_k.size(-2)
         # Half precision is turned in float32: its own rounding would add up over the two products.
         x = q_or_k if q_or_k.dtype == torch.float64 else q_or_k.float()
@@ -147,8 +146,8 @@ class AlibiBias(nn.Module):
 
     def __init__(self, num_heads: int):
         super().__init__()
-        check_sizes(num_heads=num_heads)
-        below = 2 ** (num_heads.bit_length() - 1)
+        check_integers(num_heads=num_heads)
+        below = 2 ** (int(num_heads).bit_length() - 1)
         slopes = _powers(below) + _powers(2 * below)[::2][: num_heads - below]
         self.register_buffer("slopes", torch.tensor(slopes))
 
@@ -179,7 +178,7 @@ class RelativePositionBias(nn.Module):
         bidirectional: bool = True,
     ):
         super().__init__()
-        check_sizes(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
+        check_integers(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
         check_multiple("num_buckets", num_buckets, 4 if bidirectional else 2)
         self.per_side = num_buckets // 2 if bidirectional else num_buckets
         check_greater("max_distance", max_distance, self.per_side // 2)
@@ -208,6 +207,6 @@ def _powers(num_heads: int) -> list[float]:
 
 def _relative_positions(query_len: int, key_len: int, device: torch.device) -> Tensor:
     """(L, S), key position minus query position."""
-    check_sizes(query_len=query_len, key_len=key_len)
+    check_integers(query_len=query_len, key_len=key_len)
     query = torch.arange(key_len - query_len, key_len, device=device)
     return torch.arange(key_len, device=device) - query[:, None]
