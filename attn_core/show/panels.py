@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attn_core.show import style
+
 
 class Panel(NamedTuple):
     """One matrix to look at, or one column of numbers as bars: see `line_panel` and `bar_panel`.
@@ -44,7 +46,7 @@ class Panel(NamedTuple):
     @property
     def palette(self) -> str:
         """A colour map that colour-blind readers can tell apart: one-sided where nothing is below 0."""
-        return "cividis" if self.unit in ("weight", "share", "bucket") else "PuOr"
+        return style.ONE_SIDED if self.unit in ("weight", "share", "bucket") else style.SIGNED
 
     @property
     def stretch(self) -> tuple[float, float]:

@@ -10,8 +10,7 @@ import numpy as np
 from playwright.sync_api import Locator, Page
 
 from attn_core import show
-from attn_core.show import Explorer
-from attn_core.show.trained import trained_explorer
+from attn_core.show import Explorer, trained_explorer
 
 NOTEBOOK = "explorers.ipynb"
 SECONDS_TO_FOLLOW = 15
@@ -81,7 +80,6 @@ CASES["trained_explorer"] = Case(
 FIRST_CELL = f"""
 import numpy as np
 from attn_core.show import *
-from attn_core.show.trained import trained_explorer
 
 SCORES = {SCORES}
 

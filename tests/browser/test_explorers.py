@@ -5,7 +5,7 @@ import math
 import ipywidgets
 import pytest
 
-from attn_core.show.figures import palette_colours
+from attn_core.show import style
 
 from .explorer_page import CASES, CORNERS, SHOWN, control_on_page, fresh, legal_values, settings_shown, wait_until_right
 
@@ -17,7 +17,7 @@ SLIDERS = [
 ]
 # Of a long slider the first places one by one, then every fifth, then the last.
 WAY = [("ArrowRight", 1)] * 9 + [("PageUp", 5)] * 6
-HIDDEN = (0xD0, 0xD0, 0xD0)  # what a mask hides, as in drawing.js
+HIDDEN = tuple(bytes.fromhex(style.HIDDEN[1:]))
 STOPS = (0.0, 0.4, 1.0)  # where along its track a slider is dragged to
 
 
@@ -78,7 +78,7 @@ def wrong_colours(drawn, corners):
     for panel, seen in zip(drawn, corners, strict=True):
         if panel["kind"] != "map":
             continue
-        palette = [tuple(bytes.fromhex(colour[1:])) for colour in palette_colours(panel["palette"])]
+        palette = [tuple(bytes.fromhex(colour[1:])) for colour in style.palette_colours(panel["palette"])]
         for place, (value, colour) in enumerate(zip(panel["values"], seen, strict=True)):
             if math.isinf(value):
                 expected = {HIDDEN}

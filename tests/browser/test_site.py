@@ -18,8 +18,9 @@ from fontTools.ttLib import TTFont
 from page_tools import TOOLS, tool
 
 from attn_core import show
-from attn_core.show import offline
-from attn_core.show.explorers import HEAD_COUNTS, MASKS, head_steps, qkv_steps
+from attn_core.show.explorers.heads import HEAD_COUNTS, head_steps
+from attn_core.show.explorers.qkv import MASKS, qkv_steps
+from attn_core.show.offline import offers
 
 from .chromium import find_chromium
 from .explorer_page import difference
@@ -199,7 +200,7 @@ def test_other_controls_follow_as_they_do_with_a_kernel(visit, name):
 def test_the_steps_in_javascript_are_those_of_python(visit):
     """Every title, label, caption and value, over a grid of inputs with and without the mask."""
     page = visit(AT["qkv_explorer"])
-    pieces = offline.qkv_pieces()
+    pieces = offers.qkv_pieces()
     entries = [-3.0, -0.25, 0.0, 1.75]
     grid = [
         dict(zip(("a1_1", "a1_2", "a2_1", "a2_2"), four, strict=True), mask=mask)
@@ -208,7 +209,7 @@ def test_the_steps_in_javascript_are_those_of_python(visit):
     ]
     computed = page.evaluate(
         "([grid, pieces]) => grid.map((settings) => {"
-        "  const { panels, caption } = attention.steps.qkvSteps(settings, pieces);"
+        "  const { panels, caption } = attention.qkv(settings, pieces);"
         "  const drawn = panels.map((p) => ({"
         "    ...p, rowLabels: p.row_labels, columnLabels: p.column_labels, values: p.matrix.flat() }));"
         "  return { drawn, caption, problem: '' };"

@@ -27,8 +27,10 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 
-from attn_core.show import AttentionView, Explorer, offline, static
-from attn_core.show.figures import font_for
+from attn_core.show import AttentionView, Explorer
+from attn_core.show.offline import blocks as offline_blocks
+from attn_core.show.offline import offers
+from attn_core.show.style import font_for
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -217,12 +219,12 @@ def block(call: re.Match, cells, path: Path) -> str:
     if made_of not in blocks:
         if arguments:
             explorer = live_explorer(call[0], cells, path)
-            blocks[made_of] = static.stored(explorer, offered(name, explorer))
+            blocks[made_of] = offline_blocks.stored(explorer, offered(name, explorer))
             live[blocks[made_of]] = explorer
-        elif name in offline.BLOCKS:
-            blocks[made_of] = offline.BLOCKS[name]()
+        elif name in offers.BLOCKS:
+            blocks[made_of] = offers.BLOCKS[name]()
         else:
-            raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(offline.BLOCKS)}")
+            raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(offers.BLOCKS)}")
     return blocks[made_of]
 
 
@@ -255,7 +257,7 @@ def live_explorer(call: str, cells, path: Path) -> Explorer:
 def _explorer(name: str, block: str, picture: str) -> str:
     """An explorer that runs by itself; on paper and where it cannot run, its picture stands there.
 
-    static.js finds the block behind its place, not by a name: a page may have several explorers of one name.
+    page.js finds the block behind its place, not by a name: a page may have several explorers of one name.
     """
     return (
         f'<div class="explorer" data-explorer="{name}"></div>'

@@ -1,0 +1,92 @@
+"""What every explorer is: controls above a live view, and a pure function from what they say to panels and a caption.
+
+The tests call the functions over their whole range; a control only calls the function and hands the result to the view.
+"""
+
+from collections.abc import Callable, Sequence
+
+import ipywidgets as widgets
+
+from attn_core.show.live.view import AttentionView, with_picture
+from attn_core.show.panels import Panel
+
+PROBLEM = "This setting cannot be shown: "
+
+Shown = tuple[list[Panel], str]  # the panels and the caption below them
+Choice = tuple[Sequence[int], int]  # what a control may say, in ascending order, and what it is to say
+
+
+class Explorer(widgets.VBox):
+    """Controls above a view.
+
+    name: what is explored. controls: by the name of the argument that each feeds. compute: a pure function from those
+    arguments to panels and a caption; where it raises, the explorer says so in a sentence and keeps the last picture.
+    fit: takes the same arguments after each move and returns, for controls whose choices depend on others, the choices
+    that are legal now and the one to take: {"num_heads": ([1, 2, 4], 4)}.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        controls: dict[str, widgets.Widget],
+        compute: Callable[..., Shown],
+        fit: Callable[..., dict[str, Choice]] = lambda **_: {},
+    ):
+        self.name, self.controls, self.compute, self._fit = name, controls, compute, fit
+        self._offering = False
+        self.view = AttentionView(*compute(**self.settings), name)
+        for control in controls.values():
+            control.style = {"description_width": "110px"}
+            control.layout.width = control.layout.width or "min(100%, 420px)"
+            control.observe(self._refresh, "value")
+        super().__init__([*controls.values(), self.view])
+
+    @property
+    def settings(self) -> dict:
+        """What the controls say at the moment."""
+        return {argument: control.value for argument, control in self.controls.items()}
+
+    def _refresh(self, _change) -> None:
+        if self._offering:
+            return
+        choices = self._fit(**self.settings)
+        with self.view.hold_sync():
+            try:
+                settings = self.settings | {argument: chosen for argument, (_, chosen) in choices.items()}
+                self.view.panels, self.view.caption = self.compute(**settings)
+            except Exception as error:  # any error: it must reach the reader, not the log of the server
+                self.view.problem = f"{PROBLEM}{error}"
+            else:
+                self.view.problem = ""
+        # The picture went first: it is what the reader waits for.
+        self._offering = True
+        try:
+            for argument, (options, chosen) in choices.items():
+                _offer(self.controls[argument], options, chosen)
+        finally:
+            self._offering = False
+
+    def __repr__(self) -> str:
+        return f"Explorer of {self.name}: {self.view.caption}"
+
+    def _repr_mimebundle_(self, **options):
+        return with_picture(self, super()._repr_mimebundle_(**options), self.view)
+
+
+def number_slider(description: str, numbers: Sequence[int], value: int) -> widgets.SelectionSlider:
+    """A slider over these numbers."""
+    return widgets.SelectionSlider(options=_labelled(numbers), value=value, description=description)
+
+
+def _labelled(numbers: Sequence[int]) -> tuple[tuple[str, int], ...]:
+    return tuple((f"{number:,}", number) for number in numbers)
+
+
+def _offer(control: widgets.SelectionSlider | widgets.IntSlider, options: Sequence[int], chosen: int) -> None:
+    if isinstance(control, widgets.IntSlider):
+        with control.hold_sync():
+            control.max, control.value = options[-1], chosen
+    elif control.options != _labelled(options):
+        # Not in one message: the browser would set the handle before it knew the new range, and send a wrong end back.
+        control.options = _labelled(options)  # selects the first of them
+        control.value = chosen

@@ -1,0 +1,61 @@
+"""The explorer of heads and dimensions: the maps of an untrained layer on a sentence, and what its size costs."""
+
+import ipywidgets as widgets
+
+from attn_core.flops import attention_cost
+from attn_core.show.explorers.base import Choice, Explorer, Shown, number_slider
+from attn_core.show.offline.hashed import head_maps, split_tokens
+from attn_core.show.panels import weight_panels
+from attn_core.show.style import MOST_TOKENS
+
+HEAD_COUNTS = (1, 2, 4, 8, 16)
+SENTENCE = tuple("小猫吃了一条大鱼就睡着了")
+SPLITS = {"spaces": "split at the spaces", "characters": "one for each character, as there are no spaces"}
+
+
+def head_steps(embed_dim: int, num_heads: int, sentence: str = "".join(SENTENCE)) -> Shown:
+    """The maps of an untrained layer on one sentence, and what its size costs. Raises ValueError as `split_tokens`."""
+    tokens = split_tokens(sentence)
+    split = SPLITS["spaces" if len(sentence.split()) > 1 else "characters"]
+    caption = head_caption(embed_dim, num_heads, len(tokens), split)
+    return weight_panels(head_maps(tokens, embed_dim, num_heads), tokens), caption
+
+
+def head_caption(embed_dim: int, num_heads: int, tokens: int, split: str) -> str:
+    """What the size of a layer costs for so many tokens. split: one of SPLITS."""
+    count = f"{tokens} token{'s' * (tokens > 1)}"
+    cost = attention_cost(tokens, embed_dim, num_heads)
+    return (
+        f"embed_dim {embed_dim}, {num_heads} head{'s' * (num_heads > 1)} of head_dim {embed_dim // num_heads}; "
+        f"{count}, {split}.\n"
+        f"Parameters: {cost.parameters:,}. FLOPs for {count}: {cost.total_flops:,}. "
+        f"Weights kept: {cost.softmax_elements:,} numbers, {4 * cost.softmax_elements:,} bytes in float32."
+    )
+
+
+def legal_heads(embed_dim: int) -> list[int]:
+    """The head counts on offer that divide embed_dim."""
+    return [count for count in HEAD_COUNTS if embed_dim % count == 0]
+
+
+def head_explorer() -> Explorer:
+    """A field for a sentence, sliders for heads and dimension; a map per head and what the layer costs."""
+    sentence = widgets.Text(
+        value="".join(SENTENCE),
+        description="sentence",
+        placeholder=f"1 to {MOST_TOKENS} tokens",
+        continuous_update=False,
+        layout={"width": "min(100%, 640px)"},
+    )
+    sentence.add_class("attention-sentence")  # view.css gives it the glyphs that the reader's system may lack
+    controls = {
+        "sentence": sentence,
+        "embed_dim": widgets.IntSlider(value=64, min=16, max=512, step=8, description="embed_dim"),
+        "num_heads": number_slider("heads", legal_heads(64), 8),
+    }
+
+    def fit(embed_dim: int, num_heads: int, **_) -> dict[str, Choice]:
+        legal = legal_heads(embed_dim)
+        return {"num_heads": (legal, min(legal, key=lambda count: abs(count - num_heads)))}
+
+    return Explorer("heads and dimensions", controls, head_steps, fit)

@@ -1,0 +1,149 @@
+"""Explorers for pages without a kernel: all that a browser needs to run one, in one block of text.
+
+Most explorers store what their function computes for every legal choice among the values on offer; page.js chooses.
+Where there are too many states, a script beside the explorer computes them.
+"""
+
+import base64
+import gzip
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+
+import ipywidgets as widgets
+
+from attn_core.show.explorers.base import PROBLEM, Explorer
+from attn_core.show.live.view import packed
+from attn_core.show.style import font_for
+
+
+class Numbered(dict):
+    """Distinct things, each with its number in the order of their arrival."""
+
+    def __missing__(self, thing):
+        self[thing] = len(self)
+        return self[thing]
+
+
+def chinese_font() -> str:
+    """A script with a font of the 3755 most common Chinese characters, level 1 of GB 2312, for typed sentences."""
+    rows, cells = range(0xB0, 0xD8), range(0xA1, 0xFF)
+    characters = "".join(bytes([row, cell]).decode("gb2312", "ignore") for row in rows for cell in cells)
+    return f'const chineseFont = "{_packed(font_for(characters))}";\n'
+
+
+def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, stays_full: Sequence[str] = ()) -> str:
+    """An explorer as a block of text for page.js, with every frame computed now.
+
+    offered: by argument the values on offer, or (label, value) pairs; where not given, all that the control has now.
+    stays_full: controls that, when at their last value, go to the last one again where another changes what is legal.
+    What the explorer's function refuses with a ValueError is not legal. Raises ValueError for a value that never is.
+    """
+    controls = _controls(explorer, offered)
+    panels, lists, captions, chunks = Numbered(), Numbered(), Numbered(), {}
+    rows, size, shared = [], 0, set()
+    for places in itertools.product(*(range(len(control["values"])) for control in controls)):
+        settings = {
+            control["argument"]: control["values"][place] for control, place in zip(controls, places, strict=True)
+        }
+        try:
+            shown, caption = explorer.compute(**settings)
+        except ValueError:
+            continue
+        row = [*places, captions[caption]]
+        for panel in shown:
+            (layout,), values = packed([panel])
+            if values not in chunks:
+                chunks[values] = size
+                size += len(values) // 4
+            layout["offset"] = chunks[values]
+            for field in [field for field, value in layout.items() if isinstance(value, list)]:
+                layout[field] = lists[json.dumps(layout[field])]
+                shared.add(field)
+            row.append(panels[json.dumps(layout)])
+        rows.append(row)
+    for k, control in enumerate(controls):
+        never = set(range(len(control["values"]))) - {row[k] for row in rows}
+        if never:
+            value = control["values"][min(never)]
+            raise ValueError(f"{control['argument']} = {value!r} is on offer and goes with no values of the others")
+    names = [control["argument"] for control in controls]
+    header = {
+        "rows": rows,
+        "listed": list(range(len(controls))),
+        "stays_full": [names.index(name) for name in stays_full],
+        "panels": [json.loads(panel) for panel in panels],
+        "lists": [json.loads(values) for values in lists],
+        "shared": sorted(shared),
+        "captions": list(captions),
+    }
+    return _block(explorer, controls, header, b"".join(chunks))
+
+
+def computed(
+    explorer: Explorer,
+    function: str,
+    pieces: Mapping,
+    rows: Sequence = (),
+    listed: Sequence[str] = (),
+    offered: Mapping[str, Sequence] | None = None,
+) -> str:
+    """An explorer as a block of text for page.js, with a function of JavaScript that computes each frame.
+
+    function: its name in COMPUTED. pieces: what else it gets, made here so that no text stands in two places.
+    rows: what is legal among the listed controls, as places among their values; then what else the function gets.
+    offered: as in `stored`.
+    """
+    controls = _controls(explorer, offered)
+    places = [list(explorer.controls).index(name) for name in listed]
+    header = {"function": function, "pieces": pieces, "rows": list(rows), "listed": places, "stays_full": []}
+    return _block(explorer, controls, header, b"")
+
+
+def _controls(explorer: Explorer, offered: Mapping[str, Sequence] | None) -> list[dict]:
+    return [_described(name, control, (offered or {}).get(name)) for name, control in explorer.controls.items()]
+
+
+def _described(argument: str, control: widgets.Widget, offered: Sequence | None) -> dict:
+    """A control for page.js: where it stands and what it offers."""
+    if isinstance(control, widgets.Text) and offered is None:
+        return {"argument": argument, "label": control.description, "kind": "text", "start": control.value}
+    if offered is None:
+        if hasattr(control, "options"):
+            offered = control.options
+        else:
+            count = round((control.max - control.min) / control.step)
+            offered = [control.min + i * control.step for i in range(count + 1)]
+    form = getattr(control, "readout_format", "")
+    pairs = [option if isinstance(option, tuple) else (format(option, form), option) for option in offered]
+    texts, values = map(list, zip(*pairs, strict=True))
+    return {
+        "argument": argument,
+        "label": control.description,
+        "kind": "choice" if isinstance(control, (widgets.Text, widgets.Dropdown)) else "slider",
+        "texts": texts,
+        "values": values,
+        "start": values.index(control.value),
+    }
+
+
+def _block(explorer: Explorer, controls: list[dict], header: dict, values: bytes) -> str:
+    view = explorer.view
+    own = sorted(set(view.traits(sync=True)) - set(widgets.DOMWidget.class_trait_names()))
+    kept = [name for name in own if not name.startswith("_") and not isinstance(getattr(view, name), bytes)]
+    header |= {
+        "problem": PROBLEM,
+        "name": explorer.name,
+        "controls": controls,
+        "traits": {name: getattr(view, name) for name in kept},
+    }
+    letters = set(json.dumps(header, ensure_ascii=False))
+    header["glyphs"] = "".join(sorted(letter for letter in letters if letter >= "\u2e80"))
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
+    parts = text.encode(), font_for(text)
+    return _packed(b"".join(len(part).to_bytes(4, "little") for part in parts) + b"".join(parts) + values)
+
+
+def _packed(data: bytes) -> str:
+    """Text that page.js unpacks. No time in it: the same data give the same text."""
+    return base64.b64encode(gzip.compress(data, mtime=0)).decode()

@@ -1,0 +1,33 @@
+"""The scripts that a browser runs: plain files, joined in a written order to one script.
+
+The files of a package cannot import one another in JupyterLab, nor can those of a page that is opened from a file.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from attn_core.show.style import FOR_JAVASCRIPT
+
+HERE = Path(__file__).parent
+LIVE = ("live/drawing.js", "live/view.js")
+OFFLINE = ("offline/page.js", "offline/hashed.js")
+COMPUTED = ("explorers/qkv.js", "explorers/heads.js")
+
+
+def joined(files: Sequence[str]) -> str:
+    """These files of this folder as one script, behind what they all get from style.py."""
+    parts = [(HERE / file).read_text(encoding="utf-8") for file in files]
+    return "\n".join([f"const STYLE = {json.dumps(FOR_JAVASCRIPT)};\n", *parts])
+
+
+def view_script() -> str:
+    """The live view as the module that a widget takes."""
+    return joined(LIVE) + "\nexport default { render };\n"
+
+
+def page_script() -> str:
+    """What starts every explorer of a page without a kernel. Its functions that compute frames are in `attention`."""
+    return (
+        f"const attention = (() => {{\n{joined([*LIVE, *OFFLINE, *COMPUTED])}\nstartAll();\nreturn COMPUTED;\n}})();\n"
+    )

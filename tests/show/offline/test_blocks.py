@@ -1,0 +1,138 @@
+"""Explorers without a kernel: their blocks hold what Python computes, for everything that they offer."""
+
+import base64
+import gzip
+import json
+import re
+
+import ipywidgets as widgets
+import numpy as np
+import pytest
+
+from attn_core.show import Explorer, matrix_panel, position_explorer, qkv_explorer, scale_explorer
+from attn_core.show.offline import blocks, offers
+from attn_core.show.scripts import page_script
+
+
+def parts(block):
+    """The header, the font and the values of a block, read as page.js reads them."""
+    data = gzip.decompress(base64.b64decode(block))
+    header, font = (int.from_bytes(data[at : at + 4], "little") for at in (0, 4))
+    return json.loads(data[8 : 8 + header]), data[8 + header :][:font], np.frombuffer(data[8 + header + font :], "<f4")
+
+
+def frames(block):
+    """The settings, the panels and the caption of every stored frame."""
+    header, _, values = parts(block)
+    controls = header["controls"]
+    for row in header["rows"]:
+        places, caption, panels = row[: len(controls)], row[len(controls)], row[len(controls) + 1 :]
+        settings = {named["argument"]: named["values"][place] for named, place in zip(controls, places, strict=True)}
+        layouts = []
+        for number in panels:
+            layout = header["panels"][number].copy()
+            layout |= {field: header["lists"][layout[field]] for field in header["shared"]}
+            size = layout["rows"] * layout["columns"]
+            layout["values"] = values[layout["offset"] :][:size].reshape(layout["rows"], layout["columns"])
+            layouts.append(layout)
+        yield settings, layouts, header["captions"][caption]
+
+
+def squares(number: int, sign: str):
+    if sign == "minus" and number > 2:
+        raise ValueError(f"{number} is too great")
+    value = number**2 if sign == "plus" else -(number**2)
+    panel = matrix_panel([[value, 7.0]], f"square {number}", ["猫"], ["x", "y"], "row", "column", "value")
+    return [panel], f"{sign}{number}"
+
+
+def square_explorer():
+    controls = {
+        "number": widgets.IntSlider(value=2, min=1, max=4, description="the number"),
+        "sign": widgets.SelectionSlider(options=["plus", "minus"], description="the sign"),
+    }
+    return Explorer("squares", controls, squares)
+
+
+def test_every_legal_frame_is_stored_as_computed():
+    found = list(frames(blocks.stored(square_explorer())))
+    assert [(settings["number"], settings["sign"]) for settings, _, _ in found] == [
+        (1, "plus"),
+        (1, "minus"),
+        (2, "plus"),
+        (2, "minus"),
+        (3, "plus"),
+        (4, "plus"),
+    ]
+    for settings, (layout,), caption in found:
+        (panel,), expected = squares(**settings)
+        assert caption == expected
+        assert np.array_equal(layout["values"], panel.values)
+        assert (layout["title"], layout["row_labels"], layout["column_labels"]) == (panel.title, ["猫"], ["x", "y"])
+        assert (layout["low"], layout["high"]) == panel.limits
+
+
+def test_values_that_occur_twice_are_stored_once():
+    header, _, values = parts(blocks.stored(scale_explorer(), {"d_k": (64, 1)}))
+    # At d_k = 1 the division changes nothing: three maps of 12 tokens are left.
+    assert len(values) == 3 * 144
+    assert len(header["rows"]) == 2
+
+
+def test_controls_are_described_with_what_they_offer_and_where_they_stand():
+    header, font, _ = parts(blocks.stored(square_explorer()))
+    number, sign = header["controls"]
+    assert (number["label"], number["kind"], number["values"], number["start"]) == (
+        "the number",
+        "slider",
+        [1, 2, 3, 4],
+        1,
+    )
+    assert (sign["texts"], sign["start"]) == (["plus", "minus"], 0)
+    assert len(font) > 500  # of 猫, for systems without a Chinese font
+
+
+def test_a_value_that_is_never_legal_is_refused():
+    with pytest.raises(ValueError, match="pair = 64 is on offer"):
+        blocks.stored(position_explorer(), {"d_model": (24, 128), "length": (24,), "base": (10000,), "pair": (1, 64)})
+
+
+def test_an_error_of_the_function_that_is_no_refusal_is_not_hidden():
+    explorer = square_explorer()
+    explorer.compute = lambda number, sign: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        blocks.stored(explorer)
+
+
+def test_sentences_on_offer_become_a_choice_and_others_a_field():
+    text = widgets.Text(value="a b", description="sentence")
+    explorer = Explorer("words", {"sentence": text}, lambda sentence: squares(len(sentence), "plus"))
+    (choice,) = parts(blocks.stored(explorer, {"sentence": ["a", "a b"]}))[0]["controls"]
+    assert (choice["kind"], choice["texts"], choice["start"]) == ("choice", ["a", "a b"], 1)
+    (field,) = parts(blocks.computed(explorer, "any", {}))[0]["controls"]
+    assert (field["kind"], field["start"]) == ("text", "a b")
+
+
+def test_the_same_explorer_gives_the_same_block():
+    assert offers.BLOCKS["scale_explorer"]() == offers.BLOCKS["scale_explorer"]()
+    assert offers.BLOCKS["qkv_explorer"]() == offers.BLOCKS["qkv_explorer"]()
+
+
+def test_the_scale_explorer_offers_every_width():
+    header, _, _ = parts(offers.BLOCKS["scale_explorer"]())
+    assert header["controls"][0]["values"] == list(range(1, 257))
+    assert len(header["rows"]) == 256
+
+
+def test_the_pieces_of_a_computed_explorer_hold_no_number_of_a_frame():
+    header, _, values = parts(offers.BLOCKS["qkv_explorer"]())
+    assert header["function"] == "qkv" and values.size == 0
+    assert header["pieces"]["caption"].count("{") == 4 and not re.search(r"\d\.\d", header["pieces"]["caption"])
+    start = {named["argument"]: named["values"][named["start"]] for named in header["controls"]}
+    assert start == qkv_explorer().settings
+
+
+def test_the_script_is_one_that_a_page_opened_from_a_file_can_load():
+    script = page_script()
+    assert not re.search(r"^\s*(?:import|export)\b", script, re.MULTILINE)
+    assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
