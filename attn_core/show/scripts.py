@@ -12,7 +12,7 @@ from attn_core.show.style import FOR_JAVASCRIPT
 HERE = Path(__file__).parent
 LIVE = ("live/drawing.js", "live/view.js")
 OFFLINE = ("offline/page.js", "offline/hashed.js")
-COMPUTED = ("explorers/qkv.js", "explorers/heads.js")
+COMPUTED = sorted(file.relative_to(HERE).as_posix() for file in HERE.glob("explorers/*.js"))  # in any order
 
 
 def joined(files: Sequence[str]) -> str:

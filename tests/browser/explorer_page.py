@@ -9,8 +9,8 @@ import ipywidgets as widgets
 import numpy as np
 from playwright.sync_api import Locator, Page
 
-from attn_core import show
-from attn_core.show import Explorer, trained_explorer
+from attn_core.show import Explorer
+from attn_core.show.explorers import exported
 
 NOTEBOOK = "explorers.ipynb"
 SECONDS_TO_FOLLOW = 15
@@ -69,14 +69,16 @@ class Case(NamedTuple):
     make: Callable[[], Explorer]
 
 
-CASES = {
-    f"{name}_explorer": Case(f"{name}_explorer()", getattr(show, f"{name}_explorer"))
-    for name in ("qkv", "scale", "head", "position", "cost")
-}
-CASES["trained_explorer"] = Case(
-    'trained_explorer(stand_in, SCORES, "the cat sat on the mat")',
-    lambda: trained_explorer(stand_in, SCORES, "the cat sat on the mat"),
-)
+# What explorers that cannot be called without arguments are called with.
+ARGUMENTS = {"trained_explorer": 'stand_in, SCORES, "the cat sat on the mat"'}
+
+
+def case(name: str) -> Case:
+    call = f"{name}({ARGUMENTS.get(name, '')})"
+    return Case(call, lambda: eval(call, globals() | exported()))
+
+
+CASES = {name: case(name) for name in exported()}
 FIRST_CELL = f"""
 import numpy as np
 from attn_core.show import *

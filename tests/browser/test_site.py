@@ -20,23 +20,20 @@ from page_tools import TOOLS, tool
 from attn_core import show
 from attn_core.show.explorers.heads import HEAD_COUNTS, head_steps
 from attn_core.show.explorers.qkv import MASKS, qkv_steps
-from attn_core.show.offline import offers
 
 from .chromium import find_chromium
-from .explorer_page import difference
-from .made_pages import INSIDE, NOTEBOOKS, place_of, shown, write
+from .explorer_page import ARGUMENTS, difference
+from .made_pages import NOTEBOOKS, place_of, shown, write
 
 PAGES = ["index.html", "claims.html", *(f"{path.stem}.html" for path in NOTEBOOKS)]
+# On which page each explorer stands.
 AT = {
-    "qkv_explorer": "02_qkv_by_hand.html",
-    "scale_explorer": "02_qkv_by_hand.html",
-    "head_explorer": "03_multi_head.html",
-    "position_explorer": "04_positional_encoding.html",
-    "cost_explorer": "06_flops_and_accuracy.html",
+    name: f"{path.stem}.html"
+    for path in NOTEBOOKS
+    for name in re.findall(r'"(\w+_explorer)\(.*\)"\n', path.read_text(encoding="utf-8"))
 }
-if f"{INSIDE}.html" in PAGES:
-    AT["trained_explorer"] = f"{INSIDE}.html"
-EXPLORERS = {name: getattr(show, name)() for name in AT if name != "trained_explorer"}
+ALONE = [name for name in AT if name not in ARGUMENTS]
+EXPLORERS = {}  # as the pages were made of them
 BYTES_AT_MOST = 15_000_000
 
 
@@ -44,13 +41,13 @@ BYTES_AT_MOST = 15_000_000
 def files():
     site = tool("site")
     made = site.site(NOTEBOOKS)
-    if "trained_explorer" in AT:
-        EXPLORERS["trained_explorer"] = site.render.live[blocks_of(made[AT["trained_explorer"]])[0]]
+    for page in set(AT.values()):
+        for name, block in re.findall(
+            r'data-explorer="(\w+)"></div><script type="text/plain">(.*?)</script>', made[page]
+        ):
+            EXPLORERS[name] = site.render.live[block]
+    assert set(EXPLORERS) == set(AT)
     return made
-
-
-def blocks_of(page):
-    return re.findall(r'<script type="text/plain">(.*?)</script>', page)
 
 
 @pytest.fixture(scope="module")
@@ -177,7 +174,7 @@ def test_the_mouse_moves_every_slider(visit, name):
         assert stops[0] != stops[-1]
 
 
-@pytest.mark.parametrize("name", ["head_explorer", "position_explorer", "cost_explorer"])
+@pytest.mark.parametrize("name", ALONE)
 def test_other_controls_follow_as_they_do_with_a_kernel(visit, name):
     """Random moves, made on the page and in the live explorer: both are at the same settings after each."""
     page = visit(AT[name])
@@ -200,7 +197,7 @@ def test_other_controls_follow_as_they_do_with_a_kernel(visit, name):
 def test_the_steps_in_javascript_are_those_of_python(visit):
     """Every title, label, caption and value, over a grid of inputs with and without the mask."""
     page = visit(AT["qkv_explorer"])
-    pieces = offers.qkv_pieces()
+    pieces = show.qkv_explorer().offline().pieces
     entries = [-3.0, -0.25, 0.0, 1.75]
     grid = [
         dict(zip(("a1_1", "a1_2", "a2_1", "a2_2"), four, strict=True), mask=mask)

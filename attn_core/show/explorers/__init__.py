@@ -3,6 +3,9 @@
 A pure function computes what each shows; these are the ones that the notebooks also call by themselves.
 """
 
+from collections.abc import Callable
+
+from attn_core.show.explorers.base import Explorer
 from attn_core.show.explorers.costs import cost_steps
 from attn_core.show.explorers.heads import SENTENCE, head_steps
 from attn_core.show.explorers.positions import position_steps
@@ -10,10 +13,19 @@ from attn_core.show.explorers.qkv import qkv_steps
 from attn_core.show.explorers.scale import entropy, scale_steps
 from attn_core.show.explorers.trained import trained_head_steps
 
+
+def exported() -> dict[str, Callable[..., Explorer]]:
+    """Every explorer that `attn_core.show` exports, by its name: what makes one, some of them from arguments."""
+    from attn_core import show  # only now: it imports this package first
+
+    return {name: getattr(show, name) for name in show.__all__ if name.endswith("_explorer")}
+
+
 __all__ = [
     "SENTENCE",
     "cost_steps",
     "entropy",
+    "exported",
     "head_steps",
     "position_steps",
     "qkv_steps",

@@ -3,7 +3,8 @@
 The tests call the functions over their whole range; a control only calls the function and hands the result to the view.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import ipywidgets as widgets
 
@@ -16,6 +17,33 @@ Shown = tuple[list[Panel], str]  # the panels and the caption below them
 Choice = tuple[Sequence[int], int]  # what a control may say, in ascending order, and what it is to say
 
 
+class Stored(NamedTuple):
+    """What an explorer offers on a page without a kernel, where all frames are computed when the page is made.
+
+    offered: by argument the values on offer, or (label, value) pairs; where not given, all that the control has.
+    stays_full: controls that, when at their last value, go to the last one again where another changes what is legal.
+    """
+
+    offered: Mapping[str, Sequence] = {}
+    stays_full: Sequence[str] = ()
+
+
+class Computed(NamedTuple):
+    """What an explorer offers on a page without a kernel where there are too many states to store.
+
+    function: its name in COMPUTED, where the script beside the explorer's module puts it; it computes each frame.
+    pieces: what else it gets, made in Python so that no text stands in two places.
+    rows: what is legal among the listed controls, as places among their values; then what else the function gets.
+    offered: as in Stored.
+    """
+
+    function: str
+    pieces: Mapping[str, Any]
+    rows: Sequence[Sequence] = ()
+    listed: Sequence[str] = ()
+    offered: Mapping[str, Sequence] = {}
+
+
 class Explorer(widgets.VBox):
     """Controls above a view.
 
@@ -23,6 +51,7 @@ class Explorer(widgets.VBox):
     arguments to panels and a caption; where it raises, the explorer says so in a sentence and keeps the last picture.
     fit: takes the same arguments after each move and returns, for controls whose choices depend on others, the choices
     that are legal now and the one to take: {"num_heads": ([1, 2, 4], 4)}.
+    offline: makes what it offers on a page without a kernel, Stored or Computed; it is called when a page is made.
     """
 
     def __init__(
@@ -31,8 +60,9 @@ class Explorer(widgets.VBox):
         controls: dict[str, widgets.Widget],
         compute: Callable[..., Shown],
         fit: Callable[..., dict[str, Choice]] = lambda **_: {},
+        offline: Callable[[], Stored | Computed] = Stored,
     ):
-        self.name, self.controls, self.compute, self._fit = name, controls, compute, fit
+        self.name, self.controls, self.compute, self._fit, self.offline = name, controls, compute, fit, offline
         self._offering = False
         self.view = AttentionView(*compute(**self.settings), name)
         for control in controls.values():

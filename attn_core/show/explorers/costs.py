@@ -3,7 +3,7 @@
 import ipywidgets as widgets
 
 from attn_core.flops import attention_cost
-from attn_core.show.explorers.base import Choice, Explorer, Shown, number_slider
+from attn_core.show.explorers.base import Choice, Explorer, Shown, Stored, number_slider
 from attn_core.show.panels import bar_panel
 
 LENGTHS = tuple(2**i for i in range(4, 21))
@@ -97,7 +97,12 @@ def cost_explorer() -> Explorer:
         heads = _choice(_divisors(embed_dim), num_heads)
         return {"num_heads": heads, "num_kv_heads": _choice(_divisors(heads[1]), num_kv_heads if shared else heads[1])}
 
-    return Explorer("costs", controls, cost_steps, fit)
+    def offline() -> Stored:
+        counts = [(f"{count:,}", count) for count in HEAD_COUNTS]
+        # As many kv heads as heads stay so.
+        return Stored({"num_heads": counts, "num_kv_heads": counts}, stays_full=("num_kv_heads",))
+
+    return Explorer("costs", controls, cost_steps, fit, offline)
 
 
 def _divisors(number: int) -> list[int]:

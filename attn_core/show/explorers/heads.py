@@ -3,7 +3,8 @@
 import ipywidgets as widgets
 
 from attn_core.flops import attention_cost
-from attn_core.show.explorers.base import Choice, Explorer, Shown, number_slider
+from attn_core.show.explorers.base import Choice, Computed, Explorer, Shown, number_slider
+from attn_core.show.live.view import packed
 from attn_core.show.offline.hashed import head_maps, split_tokens
 from attn_core.show.panels import weight_panels
 from attn_core.show.style import MOST_TOKENS
@@ -58,4 +59,19 @@ def head_explorer() -> Explorer:
         legal = legal_heads(embed_dim)
         return {"num_heads": (legal, min(legal, key=lambda count: abs(count - num_heads)))}
 
-    return Explorer("heads and dimensions", controls, head_steps, fit)
+    def offline() -> Computed:
+        width, most = controls["embed_dim"], HEAD_COUNTS[-1]
+        rows = [
+            [
+                place,
+                HEAD_COUNTS.index(count),
+                [head_caption(size, count, tokens, "{split}") for tokens in range(1, MOST_TOKENS + 1)],
+            ]
+            for place, size in enumerate(range(width.min, width.max + 1, width.step))
+            for count in legal_heads(size)
+        ]
+        # The panels of the most heads, without values.
+        pieces = {"panels": packed(head_steps(most, most, "a")[0])[0], "splits": SPLITS}
+        return Computed("heads", pieces, rows, ("embed_dim", "num_heads"), {"num_heads": HEAD_COUNTS})
+
+    return Explorer("heads and dimensions", controls, head_steps, fit, offline)

@@ -12,7 +12,7 @@ from attn_core.positional import (
     RotaryEmbedding,
     SinusoidalPositionalEncoding,
 )
-from attn_core.show.explorers.base import Choice, Explorer, Shown
+from attn_core.show.explorers.base import Choice, Explorer, Shown, Stored
 from attn_core.show.panels import matrix_panel
 
 ENCODINGS = ("sinusoidal", "learned", "rotary", "ALiBi", "relative")
@@ -160,4 +160,8 @@ def position_explorer() -> Explorer:
         pairs = range(d_model // 2)
         return {"pair": (pairs, min(pair, pairs[-1]))}
 
-    return Explorer("positions", controls, position_steps, fit)
+    def offline() -> Stored:
+        # Thinned: all widths and lengths would take megabytes.
+        return Stored({"d_model": (8, 16, 24, 32, 64, 128), "length": (12, 24, 48, 64), "pair": range(64)})
+
+    return Explorer("positions", controls, position_steps, fit, offline)

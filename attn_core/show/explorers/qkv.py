@@ -1,11 +1,15 @@
 """The explorer of Q, K and V: every step of the document's example, for any two vectors."""
 
+import itertools
+import re
+
 import ipywidgets as widgets
 import torch
 
 from attn_core.attention import attention_trace
 from attn_core.masks import causal_mask
-from attn_core.show.explorers.base import Explorer, Shown
+from attn_core.show.explorers.base import Computed, Explorer, Shown
+from attn_core.show.live.view import packed
 from attn_core.show.panels import matrix_panel
 
 W_Q = ((1.0, 1.0), (0.0, 1.0))
@@ -45,7 +49,18 @@ def qkv_explorer() -> Explorer:
         for argument, (description, value) in start.items()
     }
     controls["mask"] = widgets.SelectionSlider(options=MASKS, value="none", description="mask")
-    return Explorer("Q, K, V by hand", controls, qkv_steps)
+    return Explorer("Q, K, V by hand", controls, qkv_steps, offline=_offline)
+
+
+def _offline() -> Computed:
+    panels, caption = qkv_steps(1.0, 1.0, 1.0, 0.0)
+    number = itertools.count()
+    pieces = {
+        "matrices": (W_Q, W_K, W_V),
+        "layout": packed(panels)[0],
+        "caption": re.sub(r"-?\d+\.\d{4}", lambda _: f"{{{next(number)}}}", caption),
+    }
+    return Computed("qkv", pieces)
 
 
 def _vector(row: torch.Tensor) -> str:

@@ -6,11 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 import ipywidgets as widgets
 import numpy as np
 
-from attn_core.show.explorers.base import Explorer, Shown
+from attn_core.show.explorers.base import Explorer, Shown, Stored
 from attn_core.show.panels import line_panel, weight_panels
 from attn_core.show.style import MOST_TOKENS
 
 PICTURES = ("map", "lines")
+# On a page without a kernel, where the model cannot read any other, behind the sentence that the call names.
+OFFERED = (
+    "The cat did not cross the street because it was tired.",
+    "The cat did not cross the street because it was wide.",
+    "The cat did not cross the street because it was afraid.",
+    "The cat did not cross the street because it was long.",
+    "The cat did not cross the street because it was closed.",
+    "The keys to the old cabinet are lost.",
+    "The dog that chased the other dog was tired.",
+    "A red hat, an old coat and no shoes.",
+)
 
 Reader = Callable[[str], tuple[Sequence[str], np.ndarray]]  # a sentence -> its tokens and weights (layers, H, L, L)
 
@@ -58,4 +69,6 @@ def trained_explorer(
             value=sentence, description="sentence", continuous_update=False, layout={"width": "min(100%, 640px)"}
         ),
     }
-    return Explorer("a trained model", controls, functools.partial(trained_head_steps, read=read, scores=scores))
+    compute = functools.partial(trained_head_steps, read=read, scores=scores)
+    offered = {"sentence": list(dict.fromkeys([sentence, *OFFERED]))}
+    return Explorer("a trained model", controls, compute, offline=lambda: Stored(offered))

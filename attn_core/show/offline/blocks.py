@@ -8,11 +8,11 @@ import base64
 import gzip
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import ipywidgets as widgets
 
-from attn_core.show.explorers.base import PROBLEM, Explorer
+from attn_core.show.explorers.base import PROBLEM, Computed, Explorer, Stored
 from attn_core.show.live.view import packed
 from attn_core.show.style import font_for
 
@@ -32,14 +32,17 @@ def chinese_font() -> str:
     return f'const chineseFont = "{_packed(font_for(characters))}";\n'
 
 
-def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, stays_full: Sequence[str] = ()) -> str:
-    """An explorer as a block of text for page.js, with every frame computed now.
+def block(explorer: Explorer) -> str:
+    """An explorer as a block of text for page.js, with what it offers. Raises ValueError for an offer that never is."""
+    offer = explorer.offline()
+    controls = [_described(name, control, offer.offered.get(name)) for name, control in explorer.controls.items()]
+    if isinstance(offer, Stored):
+        return _stored(explorer, controls, offer)
+    return _computed(explorer, controls, offer)
 
-    offered: by argument the values on offer, or (label, value) pairs; where not given, all that the control has now.
-    stays_full: controls that, when at their last value, go to the last one again where another changes what is legal.
-    What the explorer's function refuses with a ValueError is not legal. Raises ValueError for a value that never is.
-    """
-    controls = _controls(explorer, offered)
+
+def _stored(explorer: Explorer, controls: list[dict], offer: Stored) -> str:
+    # What the explorer's function refuses with a ValueError is not legal.
     panels, lists, captions, chunks = Numbered(), Numbered(), Numbered(), {}
     rows, size, shared = [], 0, set()
     for places in itertools.product(*(range(len(control["values"])) for control in controls)):
@@ -71,7 +74,7 @@ def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, st
     header = {
         "rows": rows,
         "listed": list(range(len(controls))),
-        "stays_full": [names.index(name) for name in stays_full],
+        "stays_full": [names.index(name) for name in offer.stays_full],
         "panels": [json.loads(panel) for panel in panels],
         "lists": [json.loads(values) for values in lists],
         "shared": sorted(shared),
@@ -80,28 +83,15 @@ def stored(explorer: Explorer, offered: Mapping[str, Sequence] | None = None, st
     return _block(explorer, controls, header, b"".join(chunks))
 
 
-def computed(
-    explorer: Explorer,
-    function: str,
-    pieces: Mapping,
-    rows: Sequence = (),
-    listed: Sequence[str] = (),
-    offered: Mapping[str, Sequence] | None = None,
-) -> str:
-    """An explorer as a block of text for page.js, with a function of JavaScript that computes each frame.
-
-    function: its name in COMPUTED. pieces: what else it gets, made here so that no text stands in two places.
-    rows: what is legal among the listed controls, as places among their values; then what else the function gets.
-    offered: as in `stored`.
-    """
-    controls = _controls(explorer, offered)
-    places = [list(explorer.controls).index(name) for name in listed]
-    header = {"function": function, "pieces": pieces, "rows": list(rows), "listed": places, "stays_full": []}
+def _computed(explorer: Explorer, controls: list[dict], offer: Computed) -> str:
+    header = {
+        "function": offer.function,
+        "pieces": offer.pieces,
+        "rows": list(offer.rows),
+        "listed": [list(explorer.controls).index(name) for name in offer.listed],
+        "stays_full": [],
+    }
     return _block(explorer, controls, header, b"")
-
-
-def _controls(explorer: Explorer, offered: Mapping[str, Sequence] | None) -> list[dict]:
-    return [_described(name, control, (offered or {}).get(name)) for name, control in explorer.controls.items()]
 
 
 def _described(argument: str, control: widgets.Widget, offered: Sequence | None) -> dict:

@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 
 from attn_core.show import Explorer, matrix_panel, position_explorer, qkv_explorer, scale_explorer
-from attn_core.show.offline import blocks, offers
-from attn_core.show.scripts import page_script
+from attn_core.show.explorers.base import Computed, Stored
+from attn_core.show.offline.blocks import block
 
 
-def parts(block):
+def parts(text):
     """The header, the font and the values of a block, read as page.js reads them."""
-    data = gzip.decompress(base64.b64decode(block))
+    data = gzip.decompress(base64.b64decode(text))
     header, font = (int.from_bytes(data[at : at + 4], "little") for at in (0, 4))
     return json.loads(data[8 : 8 + header]), data[8 + header :][:font], np.frombuffer(data[8 + header + font :], "<f4")
 
 
-def frames(block):
+def frames(text):
     """The settings, the panels and the caption of every stored frame."""
-    header, _, values = parts(block)
+    header, _, values = parts(text)
     controls = header["controls"]
     for row in header["rows"]:
         places, caption, panels = row[: len(controls)], row[len(controls)], row[len(controls) + 1 :]
@@ -54,8 +54,13 @@ def square_explorer():
     return Explorer("squares", controls, squares)
 
 
+def offering(explorer, offer):
+    explorer.offline = lambda: offer
+    return explorer
+
+
 def test_every_legal_frame_is_stored_as_computed():
-    found = list(frames(blocks.stored(square_explorer())))
+    found = list(frames(block(square_explorer())))
     assert [(settings["number"], settings["sign"]) for settings, _, _ in found] == [
         (1, "plus"),
         (1, "minus"),
@@ -73,14 +78,14 @@ def test_every_legal_frame_is_stored_as_computed():
 
 
 def test_values_that_occur_twice_are_stored_once():
-    header, _, values = parts(blocks.stored(scale_explorer(), {"d_k": (64, 1)}))
+    header, _, values = parts(block(offering(scale_explorer(), Stored({"d_k": (64, 1)}))))
     # At d_k = 1 the division changes nothing: three maps of 12 tokens are left.
     assert len(values) == 3 * 144
     assert len(header["rows"]) == 2
 
 
 def test_controls_are_described_with_what_they_offer_and_where_they_stand():
-    header, font, _ = parts(blocks.stored(square_explorer()))
+    header, font, _ = parts(block(square_explorer()))
     number, sign = header["controls"]
     assert (number["label"], number["kind"], number["values"], number["start"]) == (
         "the number",
@@ -93,46 +98,41 @@ def test_controls_are_described_with_what_they_offer_and_where_they_stand():
 
 
 def test_a_value_that_is_never_legal_is_refused():
+    offer = Stored({"d_model": (24, 128), "length": (24,), "base": (10000,), "pair": (1, 64)})
     with pytest.raises(ValueError, match="pair = 64 is on offer"):
-        blocks.stored(position_explorer(), {"d_model": (24, 128), "length": (24,), "base": (10000,), "pair": (1, 64)})
+        block(offering(position_explorer(), offer))
 
 
 def test_an_error_of_the_function_that_is_no_refusal_is_not_hidden():
     explorer = square_explorer()
     explorer.compute = lambda number, sign: 1 / 0
     with pytest.raises(ZeroDivisionError):
-        blocks.stored(explorer)
+        block(explorer)
 
 
 def test_sentences_on_offer_become_a_choice_and_others_a_field():
     text = widgets.Text(value="a b", description="sentence")
     explorer = Explorer("words", {"sentence": text}, lambda sentence: squares(len(sentence), "plus"))
-    (choice,) = parts(blocks.stored(explorer, {"sentence": ["a", "a b"]}))[0]["controls"]
+    (choice,) = parts(block(offering(explorer, Stored({"sentence": ["a", "a b"]}))))[0]["controls"]
     assert (choice["kind"], choice["texts"], choice["start"]) == ("choice", ["a", "a b"], 1)
-    (field,) = parts(blocks.computed(explorer, "any", {}))[0]["controls"]
+    (field,) = parts(block(offering(explorer, Computed("any", {}))))[0]["controls"]
     assert (field["kind"], field["start"]) == ("text", "a b")
 
 
 def test_the_same_explorer_gives_the_same_block():
-    assert offers.BLOCKS["scale_explorer"]() == offers.BLOCKS["scale_explorer"]()
-    assert offers.BLOCKS["qkv_explorer"]() == offers.BLOCKS["qkv_explorer"]()
+    assert block(scale_explorer()) == block(scale_explorer())
+    assert block(qkv_explorer()) == block(qkv_explorer())
 
 
 def test_the_scale_explorer_offers_every_width():
-    header, _, _ = parts(offers.BLOCKS["scale_explorer"]())
+    header, _, _ = parts(block(scale_explorer()))
     assert header["controls"][0]["values"] == list(range(1, 257))
     assert len(header["rows"]) == 256
 
 
 def test_the_pieces_of_a_computed_explorer_hold_no_number_of_a_frame():
-    header, _, values = parts(offers.BLOCKS["qkv_explorer"]())
+    header, _, values = parts(block(qkv_explorer()))
     assert header["function"] == "qkv" and values.size == 0
     assert header["pieces"]["caption"].count("{") == 4 and not re.search(r"\d\.\d", header["pieces"]["caption"])
     start = {named["argument"]: named["values"][named["start"]] for named in header["controls"]}
     assert start == qkv_explorer().settings
-
-
-def test_the_script_is_one_that_a_page_opened_from_a_file_can_load():
-    script = page_script()
-    assert not re.search(r"^\s*(?:import|export)\b", script, re.MULTILINE)
-    assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
