@@ -3,7 +3,7 @@
 Figures and the live view share it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,13 +55,35 @@ class Panel(NamedTuple):
         return max(1.0, rows / (4 * columns)), max(1.0, columns / (4 * rows))
 
 
-def as_array(values, dims: int, name: str = "weights") -> np.ndarray:
-    """A float array of so many axes, from a tensor, an array or nested lists. Raises ValueError otherwise."""
+def as_array(values, axes: Sequence[str], name: str, hints: Mapping[int, str] = {}) -> np.ndarray:
+    """A float array with axes such as ("L", "S"), from a tensor, an array or nested lists.
+
+    hints: by number of axes, what to do about it. Raises ValueError for other axes and no numbers, TypeError for
+    what is no array of numbers.
+    """
+    if values is None:
+        raise TypeError(f"{name} is None: a layer gives its weights where it is called with need_weights=True")
+    if hasattr(values, "weights"):
+        raise TypeError(f"{name} must be an array, got {type(values).__name__}: take its .weights")
     if hasattr(values, "detach"):
         values = values.detach().cpu().double()
-    array = np.asarray(values, dtype=float)
-    if array.ndim != dims or array.size == 0:
-        raise ValueError(f"{name} must have {dims} axes and at least one number, got shape {array.shape}")
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers in rows of one length, got {type(values).__name__}") from None
+    if array.ndim != len(axes):
+        hint = f": {hints[array.ndim]}" if array.ndim in hints else ""
+        raise ValueError(f"{name} must have the shape ({', '.join(axes)}), got {array.shape}{hint}")
+    if array.size == 0:
+        raise ValueError(f"{name} must have at least one number, got shape {array.shape}")
+    return array
+
+
+def as_weights(weights, axes: Sequence[str], hints: Mapping[int, str] = {}) -> np.ndarray:
+    """As `as_array`; raises ValueError also for a weight that is not between 0 and 1."""
+    array = as_array(weights, axes, "weights", hints)
+    if not (array.min() >= 0 and array.max() <= 1 + 1e-6):  # NaN fails this comparison too
+        raise ValueError(f"weights must lie between 0 and 1, got {array.min():.4g} to {array.max():.4g}")
     return array
 
 
@@ -75,7 +97,7 @@ def matrix_panel(
     unit: str,
 ) -> Panel:
     """A panel for any matrix. Raises ValueError where the labels do not fit."""
-    array = as_array(values, 2, title)
+    array = as_array(values, ("rows", "columns"), title)
     rows, columns = tuple(map(str, row_labels)), tuple(map(str, column_labels))
     if array.shape != (len(rows), len(columns)):
         raise ValueError(
@@ -89,7 +111,7 @@ def bar_panel(values, title: str, labels: Sequence[str], texts: Sequence[str], u
 
     Raises ValueError where labels or texts do not fit the values, a value is negative or there is nothing to share.
     """
-    column = as_array(values, 1, title)[:, None]
+    column = as_array(values, ("bars",), title)[:, None]
     if not (column.min() >= 0 and 0 < column.sum() < np.inf):
         raise ValueError(f"{title}: bars need numbers of at least 0 with a sum above 0, got {column[:, 0].tolist()}")
     if len(texts) != len(column):
@@ -103,7 +125,8 @@ def line_panel(weights, title: str, query_tokens=None, key_tokens=None) -> Panel
 
     Tokens and errors as in `weight_panels`.
     """
-    (panel,) = weight_panels(as_array(weights, 2)[None], query_tokens, key_tokens, [title])
+    one = as_weights(weights, ("L", "S"), {3: "take one head, weights[0]"})
+    (panel,) = weight_panels(one[None], query_tokens, key_tokens, [title])
     return panel._replace(kind="lines")
 
 
@@ -113,10 +136,7 @@ def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[
     query_tokens: L tokens, or their numbers. key_tokens: S tokens; the query tokens where L = S.
     Raises ValueError where the shapes, the tokens or the titles do not fit, or a weight is not between 0 and 1.
     """
-    heads = as_array(weights, 3)
-    # NaN fails this comparison too.
-    if not (heads.min() >= 0 and heads.max() <= 1 + 1e-6):
-        raise ValueError(f"weights must lie between 0 and 1, got {heads.min():.4g} to {heads.max():.4g}")
+    heads = as_weights(weights, ("H", "L", "S"), {2: "use heatmap for one map", 4: "take one of the batch, weights[0]"})
     count, length, keys = heads.shape
     if query_tokens is None:
         query_tokens = [str(i) for i in range(length)]
@@ -129,10 +149,3 @@ def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[
         matrix_panel(head, title, query_tokens, key_tokens, "query", "key", "weight")
         for head, title in zip(heads, titles, strict=True)
     ]
-
-
-def number(value: float) -> str:
-    """A number as it stands in a cell: two decimals, a true minus sign, -∞ for what a mask hides."""
-    if np.isinf(value):
-        return "−∞" if value < 0 else "∞"
-    return f"{value + 0.0:.2f}".replace("-", "−").replace("−0.00", "0.00")

@@ -10,8 +10,26 @@ from pathlib import Path
 from attn_core.show.style import FOR_JAVASCRIPT
 
 HERE = Path(__file__).parent
-LIVE = ("live/drawing.js", "live/view.js")
-OFFLINE = ("offline/page.js", "offline/hashed.js")
+LIVE = (
+    "live/texts.js",
+    "live/colours.js",
+    "live/places.js",
+    "live/drawing.js",
+    "live/files.js",
+    "live/state.js",
+    "live/table.js",
+    "live/theme.js",
+    "live/saving.js",
+    "live/input.js",
+    "live/view.js",
+)
+OFFLINE = (
+    "offline/frames.js",
+    "offline/legality.js",
+    "offline/hashed.js",
+    "offline/fields.js",
+    "offline/page.js",
+)
 COMPUTED = sorted(file.relative_to(HERE).as_posix() for file in HERE.glob("explorers/*.js"))  # in any order
 
 

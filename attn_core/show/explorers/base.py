@@ -3,15 +3,19 @@
 The tests call the functions over their whole range; a control only calls the function and hands the result to the view.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import ipywidgets as widgets
 
+from attn_core.show import texts
 from attn_core.show.live.view import AttentionView, with_picture
 from attn_core.show.panels import Panel
 
 PROBLEM = "This setting cannot be shown: "
+FAULT = "The explorer has a fault, which its log describes: "
+LOG = logging.getLogger("attn_core.show")
 
 Shown = tuple[list[Panel], str]  # the panels and the caption below them
 Choice = tuple[Sequence[int], int]  # what a control may say, in ascending order, and what it is to say
@@ -48,7 +52,8 @@ class Explorer(widgets.VBox):
     """Controls above a view.
 
     name: what is explored. controls: by the name of the argument that each feeds. compute: a pure function from those
-    arguments to panels and a caption; where it raises, the explorer says so in a sentence and keeps the last picture.
+    arguments to panels and a caption. For a setting that cannot be shown it raises ValueError or TypeError with a
+    sentence, which the reader sees below the last picture. Any other error is a fault, and goes to the log as well.
     fit: takes the same arguments after each move and returns, for controls whose choices depend on others, the choices
     that are legal now and the one to take: {"num_heads": ([1, 2, 4], 4)}.
     offline: makes what it offers on a page without a kernel, Stored or Computed; it is called when a page is made.
@@ -80,12 +85,16 @@ class Explorer(widgets.VBox):
         if self._offering:
             return
         choices = self._fit(**self.settings)
+        settings = self.settings | {argument: chosen for argument, (_, chosen) in choices.items()}
         with self.view.hold_sync():
             try:
-                settings = self.settings | {argument: chosen for argument, (_, chosen) in choices.items()}
                 self.view.panels, self.view.caption = self.compute(**settings)
-            except Exception as error:  # any error: it must reach the reader, not the log of the server
-                self.view.problem = f"{PROBLEM}{error}"
+            except (ValueError, TypeError) as refusal:
+                self.view.problem = f"{PROBLEM}{refusal}"
+                LOG.debug("the explorer of %s refuses %s", self.name, settings, exc_info=True)
+            except Exception as error:  # a mistake in the function: the reader sees it, its author has to mend it
+                self.view.problem = f"{FAULT}{error}"
+                LOG.exception("the explorer of %s fails at %s", self.name, settings)
             else:
                 self.view.problem = ""
         # The picture went first: it is what the reader waits for.
@@ -109,7 +118,7 @@ def number_slider(description: str, numbers: Sequence[int], value: int) -> widge
 
 
 def _labelled(numbers: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    return tuple((f"{number:,}", number) for number in numbers)
+    return tuple((texts.number(number, ","), number) for number in numbers)
 
 
 def _offer(control: widgets.SelectionSlider | widgets.IntSlider, options: Sequence[int], chosen: int) -> None:

@@ -5,6 +5,7 @@ import ipywidgets as widgets
 from attn_core.flops import attention_cost
 from attn_core.show.explorers.base import Choice, Explorer, Shown, Stored, number_slider
 from attn_core.show.panels import bar_panel
+from attn_core.show.texts import Caption, number
 
 LENGTHS = tuple(2**i for i in range(4, 21))
 DIMENSIONS = tuple(2**i for i in range(6, 15))
@@ -16,6 +17,15 @@ PARTS = {
     "weighted_sum": "weights × V ∝ n²",
     "output_projection": "output projection ∝ n",
 }
+CAPTION = (
+    "Length {seq_len:,}, dimension {embed_dim:,}, {num_heads} {num_heads:head|heads} of width {head_dim:,}, "
+    "{num_kv_heads} {num_kv_heads:kv head|kv heads}, {mask}: {flops:,} FLOPs forward, {parameters:,} parameters.\n"
+    "Scores and weights × V take {product} of the FLOPs. They cost as much as the projections at length "
+    "{crossing:,}, and more at any greater length."
+)
+HIDDEN_PAIRS = (
+    "\nOnly the pairs that the mask leaves are multiplied; the weights of the others take memory all the same."
+)
 
 
 def cost_steps(seq_len: int, embed_dim: int, num_heads: int, num_kv_heads: int, causal: bool) -> Shown:
@@ -29,31 +39,38 @@ def cost_steps(seq_len: int, embed_dim: int, num_heads: int, num_kv_heads: int, 
     panels = [
         bar_panel(
             [flops[part] for part in PARTS],
-            f"FLOPs of n = {seq_len:,} tokens",
+            Caption("FLOPs of n = {seq_len:,} tokens", seq_len=seq_len),
             PARTS.values(),
-            [f"{flops[part]:,} FLOPs, {share_text(flops[part] / total)}" for part in PARTS],
+            [
+                Caption("{flops:,} FLOPs, {share}", flops=flops[part], share=share_text(flops[part] / total))
+                for part in PARTS
+            ],
             "FLOPs",
         ),
         bar_panel(
             list(memory.values()),
             "Memory in float32, attention weights kept",
             memory,
-            [f"{byte_text(size)}, {share_text(size / sum(memory.values()))}" for size in memory.values()],
+            [
+                Caption("{size}, {share}", size=byte_text(size), share=share_text(size / sum(memory.values())))
+                for size in memory.values()
+            ],
             "bytes",
         ),
     ]
-    heads = f"{num_heads} head{'s' * (num_heads > 1)} of width {embed_dim // num_heads:,}"
-    product = share_text((flops["scores"] + flops["weighted_sum"]) / total)
-    caption = (
-        f"Length {seq_len:,}, dimension {embed_dim:,}, {heads}, {num_kv_heads} kv head{'s' * (num_kv_heads > 1)}, "
-        f"{'causal' if causal else 'no'} mask: {total:,} FLOPs forward, {cost.parameters:,} parameters.\n"
-        f"Scores and weights × V take {product} of the FLOPs. They cost as much as the projections at length "
-        f"{crossing_length(embed_dim, num_heads, num_kv_heads, causal):,}, and more at any greater length."
+    caption = Caption(
+        CAPTION + HIDDEN_PAIRS if causal else CAPTION,
+        seq_len=seq_len,
+        embed_dim=embed_dim,
+        num_heads=num_heads,
+        head_dim=embed_dim // num_heads,
+        num_kv_heads=num_kv_heads,
+        mask="causal mask" if causal else "no mask",
+        flops=total,
+        parameters=cost.parameters,
+        product=share_text((flops["scores"] + flops["weighted_sum"]) / total),
+        crossing=crossing_length(embed_dim, num_heads, num_kv_heads, causal),
     )
-    if causal:
-        caption += (
-            "\nOnly the pairs that the mask leaves are multiplied; the weights of the others take memory all the same."
-        )
     return panels, caption
 
 
@@ -65,19 +82,21 @@ def crossing_length(embed_dim: int, num_heads: int, num_kv_heads: int, causal: b
     return 2 * keys - 1 if causal else keys
 
 
-def byte_text(size: int) -> str:
+def byte_text(size: int) -> Caption:
     """A size in the decimal unit that suits it, and exactly: 33.55 MB (33,554,432 bytes)."""
     for unit, factor in (("TB", 10**12), ("GB", 10**9), ("MB", 10**6)):
         if size >= factor:
-            return f"{size / factor:.2f} {unit} ({size:,} bytes)"
-    return f"{size:,} bytes"
+            return Caption("{size:.2f} {unit} ({bytes:,} bytes)", size=size / factor, unit=unit, bytes=size)
+    return Caption("{bytes:,} bytes", bytes=size)
 
 
-def share_text(share: float) -> str:
+def share_text(share: float) -> Caption:
     """A share of 1 in percent; what two decimals would make 0 or 100 is not called nothing or all."""
     if 0 < share < 0.0001:
-        return "less than 0.01%"
-    return "more than 99.99%" if 0.9999 < share < 1 else f"{share:.2%}"
+        return Caption("less than 0.01%")
+    if 0.9999 < share < 1:
+        return Caption("more than 99.99%")
+    return Caption("{percent:.2f}%", percent=100 * share)
 
 
 def cost_explorer() -> Explorer:
@@ -98,17 +117,17 @@ def cost_explorer() -> Explorer:
         return {"num_heads": heads, "num_kv_heads": _choice(_divisors(heads[1]), num_kv_heads if shared else heads[1])}
 
     def offline() -> Stored:
-        counts = [(f"{count:,}", count) for count in HEAD_COUNTS]
+        counts = [(number(count, ","), count) for count in HEAD_COUNTS]
         # As many kv heads as heads stay so.
         return Stored({"num_heads": counts, "num_kv_heads": counts}, stays_full=("num_kv_heads",))
 
     return Explorer("costs", controls, cost_steps, fit, offline)
 
 
-def _divisors(number: int) -> list[int]:
-    return [count for count in HEAD_COUNTS if number % count == 0]
+def _divisors(size: int) -> list[int]:
+    return [count for count in HEAD_COUNTS if size % count == 0]
 
 
 def _choice(numbers: list[int], wanted: int) -> Choice:
     """These numbers, and the greatest of them that is not above the wanted one."""
-    return numbers, max(number for number in numbers if number <= wanted)
+    return numbers, max(count for count in numbers if count <= wanted)

@@ -8,30 +8,33 @@ from attn_core.show.live.view import packed
 from attn_core.show.offline.hashed import head_maps, split_tokens
 from attn_core.show.panels import weight_panels
 from attn_core.show.style import MOST_TOKENS
+from attn_core.show.texts import Caption
 
 HEAD_COUNTS = (1, 2, 4, 8, 16)
 SENTENCE = tuple("小猫吃了一条大鱼就睡着了")
 SPLITS = {"spaces": "split at the spaces", "characters": "one for each character, as there are no spaces"}
+CAPTION = (
+    "embed_dim {embed_dim}, {num_heads} {num_heads:head|heads} of head_dim {head_dim}; "
+    "{tokens} {tokens:token|tokens}, {split}.\n"
+    "Parameters: {parameters:,}. FLOPs for {tokens} {tokens:token|tokens}: {flops:,}. "
+    "Weights kept: {kept:,} numbers, {kept_bytes:,} bytes in float32."
+)
 
 
 def head_steps(embed_dim: int, num_heads: int, sentence: str = "".join(SENTENCE)) -> Shown:
     """The maps of an untrained layer on one sentence, and what its size costs. Raises ValueError as `split_tokens`."""
     tokens = split_tokens(sentence)
     split = SPLITS["spaces" if len(sentence.split()) > 1 else "characters"]
-    caption = head_caption(embed_dim, num_heads, len(tokens), split)
+    sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "head_dim": embed_dim // num_heads, "tokens": len(tokens)}
+    caption = Caption(CAPTION, **sizes, split=split, **layer_costs(embed_dim, num_heads, len(tokens)))
     return weight_panels(head_maps(tokens, embed_dim, num_heads), tokens), caption
 
 
-def head_caption(embed_dim: int, num_heads: int, tokens: int, split: str) -> str:
-    """What the size of a layer costs for so many tokens. split: one of SPLITS."""
-    count = f"{tokens} token{'s' * (tokens > 1)}"
+def layer_costs(embed_dim: int, num_heads: int, tokens: int) -> dict[str, int]:
+    """What the size of a layer costs for so many tokens."""
     cost = attention_cost(tokens, embed_dim, num_heads)
-    return (
-        f"embed_dim {embed_dim}, {num_heads} head{'s' * (num_heads > 1)} of head_dim {embed_dim // num_heads}; "
-        f"{count}, {split}.\n"
-        f"Parameters: {cost.parameters:,}. FLOPs for {count}: {cost.total_flops:,}. "
-        f"Weights kept: {cost.softmax_elements:,} numbers, {4 * cost.softmax_elements:,} bytes in float32."
-    )
+    kept = cost.softmax_elements
+    return {"parameters": cost.parameters, "flops": cost.total_flops, "kept": kept, "kept_bytes": 4 * kept}
 
 
 def legal_heads(embed_dim: int) -> list[int]:
@@ -65,13 +68,13 @@ def head_explorer() -> Explorer:
             [
                 place,
                 HEAD_COUNTS.index(count),
-                [head_caption(size, count, tokens, "{split}") for tokens in range(1, MOST_TOKENS + 1)],
+                [layer_costs(size, count, tokens) for tokens in range(1, MOST_TOKENS + 1)],
             ]
             for place, size in enumerate(range(width.min, width.max + 1, width.step))
             for count in legal_heads(size)
         ]
         # The panels of the most heads, without values.
-        pieces = {"panels": packed(head_steps(most, most, "a")[0])[0], "splits": SPLITS}
+        pieces = {"panels": packed(head_steps(most, most, "a")[0])[0], "splits": SPLITS, "caption": CAPTION}
         return Computed("heads", pieces, rows, ("embed_dim", "num_heads"), {"num_heads": HEAD_COUNTS})
 
     return Explorer("heads and dimensions", controls, head_steps, fit, offline)

@@ -14,13 +14,33 @@ from attn_core.positional import (
 )
 from attn_core.show.explorers.base import Choice, Explorer, Shown, Stored
 from attn_core.show.panels import matrix_panel
+from attn_core.show.texts import Caption
 
 ENCODINGS = ("sinusoidal", "learned", "rotary", "ALiBi", "relative")
 BASES = (10, 100, 1000, 10000, 100000)
 WIDTHS = range(8, 129, 2)
 LENGTHS = range(12, 65, 4)  # long enough for the distances that the captions name
 HEADS = 8
-NO_FREQUENCY = "d_model, base and pair change nothing here."
+WAVE_CAPTION = (
+    "Pair {pair}: wavelength 2π · {base}^({power}/{d_model}) = {wavelength:,.2f} positions, "
+    "{turns} turns from position 0 to {last}.\n"
+    "{meaning} is {products}, wherever they stand."
+)
+LEARNED_CAPTION = (
+    "Untrained rows: columns {first} and {second} are noise without a wavelength; base changes nothing here.\n"
+    "The product of two rows is on average {products}. "
+    "The place counts too: {least:.4f} to {most:.4f} at distance 1."
+)
+ALIBI_CAPTION = "Bias of head 1 {first}; of head {heads} {last}.\nd_model, base and pair change nothing here."
+RELATIVE_CAPTION = (
+    "Bucket of a key before the query: {before}; after it: {after}. {used} of {buckets} buckets are in use.\n"
+    "Each has one bias per head, 0 before training: shown are the numbers of the buckets. "
+    "d_model, base and pair change nothing here."
+)
+BY_DISTANCE = {
+    ".4f": "{near:.4f} at distance 0, {next:.4f} at 1 and {far:.4f} at 8",
+    "short": "{near:short} at distance 0, {next:short} at 1 and {far:short} at 8",
+}
 
 
 def position_steps(encoding: str, d_model: int, length: int, base: float, pair: int) -> Shown:
@@ -61,10 +81,18 @@ def _wave_steps(encoding: str, d_model: int, length: int, base: float, pair: int
         meaning = "The product of the turned q and k"
     wavelength = 2 * math.pi * base ** (2 * pair / d_model)
     turns = (length - 1) / wavelength
-    caption = (
-        f"Pair {pair}: wavelength 2π · {base}^({2 * pair}/{d_model}) = {wavelength:,.2f} positions, "
-        f"{'less than 0.01' if turns < 0.01 else f'{turns:.2f}'} turns from position 0 to {length - 1}.\n"
-        f"{meaning} is {_by_distance(_means(products), '.4f')}, wherever they stand."
+    turns_text = Caption("less than 0.01") if turns < 0.01 else Caption("{turns:.2f}", turns=turns)
+    caption = Caption(
+        WAVE_CAPTION,
+        pair=pair,
+        base=base,
+        power=2 * pair,
+        d_model=d_model,
+        wavelength=wavelength,
+        turns=turns_text,
+        last=length - 1,
+        meaning=meaning,
+        products=_by_distance(_means(products), ".4f"),
     )
     numbers = range(length)
     return [
@@ -82,10 +110,13 @@ def _learned_steps(d_model: int, length: int, pair: int) -> Shown:
     products = table @ table.T
     neighbours = products.diagonal(1)
     columns = (str(2 * pair), str(2 * pair + 1))
-    caption = (
-        f"Untrained rows: columns {' and '.join(columns)} are noise without a wavelength; base changes nothing here.\n"
-        f"The product of two rows is on average {_by_distance(_means(products), '.4f')}. "
-        f"The place counts too: {_text(neighbours.min(), '.4f')} to {_text(neighbours.max(), '.4f')} at distance 1."
+    caption = Caption(
+        LEARNED_CAPTION,
+        first=columns[0],
+        second=columns[1],
+        products=_by_distance(_means(products), ".4f"),
+        least=neighbours.min().item(),
+        most=neighbours.max().item(),
     )
     numbers = range(length)
     return [
@@ -99,8 +130,11 @@ def _alibi_steps(length: int) -> Shown:
     alibi, numbers = AlibiBias(HEADS), range(length)
     bias = alibi(length, length).double()
     by_distance = bias[:, 0]  # from the first query, the keys stand at distances 0, 1, 2, ...
-    first, last = (f"(slope {_text(alibi.slopes[h])}): {_by_distance(by_distance[h])}" for h in (0, -1))
-    caption = f"Bias of head 1 {first}; of head {HEADS} {last}.\n{NO_FREQUENCY}"
+    first, last = (
+        Caption("(slope {slope:short}): {biases}", slope=alibi.slopes[h].item(), biases=_by_distance(by_distance[h]))
+        for h in (0, -1)
+    )
+    caption = Caption(ALIBI_CAPTION, heads=HEADS, first=first, last=last)
     heads = range(1, HEADS + 1)
     return [
         matrix_panel(bias[0], f"ALiBi bias, head 1 of {HEADS}", numbers, numbers, "query", "key", "bias"),
@@ -114,10 +148,8 @@ def _relative_steps(length: int) -> Shown:
     sides = relative.buckets(torch.stack([-distance, distance]))
     buckets = relative.buckets(distance - distance[:, None])
     before, after = map(_by_distance, sides)
-    caption = (
-        f"Bucket of a key before the query: {before}; after it: {after}. "
-        f"{buckets.unique().numel()} of {len(relative.weight)} buckets are in use.\n"
-        f"Each has one bias per head, 0 before training: shown are the numbers of the buckets. {NO_FREQUENCY}"
+    caption = Caption(
+        RELATIVE_CAPTION, before=before, after=after, used=buckets.unique().numel(), buckets=len(relative.weight)
     )
     return [
         matrix_panel(buckets, "T5 bucket of each pair", numbers, numbers, "query", "key", "bucket"),
@@ -135,14 +167,9 @@ def _means(products: torch.Tensor) -> list[float]:
     return [products.diagonal(distance).mean().item() for distance in range(len(products))]
 
 
-def _by_distance(values, form: str = "g") -> str:
-    near, next_to_it, far = (_text(values[distance], form) for distance in (0, 1, 8))
-    return f"{near} at distance 0, {next_to_it} at 1 and {far} at 8"
-
-
-def _text(value, form: str = "g") -> str:
-    """At most four decimals, a true minus sign and no minus zero."""
-    return f"{round(float(value), 4) + 0.0:{form}}".replace("-", "−")
+def _by_distance(values, form: str = "short") -> Caption:
+    near, next_to_it, far = (float(values[distance]) for distance in (0, 1, 8))
+    return Caption(BY_DISTANCE[form], near=near, next=next_to_it, far=far)
 
 
 def position_explorer() -> Explorer:

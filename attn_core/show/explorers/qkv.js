@@ -8,10 +8,10 @@ COMPUTED.qkv = ({ a1_1, a1_2, a2_1, a2_2, mask }, { matrices, layout, caption })
   const weights = scores.map(softmax);
   const output = product(weights, v);
   const matrix = [a, q, k, v, scores, weights, output];
-  const numbers = [...weights[0], ...output[0]].map(fourDecimals);
+  const [[first, second], [output_1, output_2]] = [weights[0], output[0]];
   return {
     panels: layout.map((panel, i) => ({ ...panel, ...limits(panel, matrix[i]), matrix: matrix[i] })),
-    caption: caption.replace(/\{(\d)\}/g, (_, i) => numbers[i]),
+    caption: filled({ template: caption, values: { first, second, output_1, output_2 } }),
   };
 };
 
@@ -26,10 +26,6 @@ function softmax(scores) {
   const powers = scores.map((score) => Math.exp(score - top));
   const sum = powers.reduce((x, y) => x + y);
   return powers.map((power) => power / sum);
-}
-
-function fourDecimals(x) {
-  return x.toFixed(4).replace("-0.0000", "0.0000");
 }
 
 // Panel.limits, for what is computed here.

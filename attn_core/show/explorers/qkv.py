@@ -1,8 +1,5 @@
 """The explorer of Q, K and V: every step of the document's example, for any two vectors."""
 
-import itertools
-import re
-
 import ipywidgets as widgets
 import torch
 
@@ -11,11 +8,13 @@ from attn_core.masks import causal_mask
 from attn_core.show.explorers.base import Computed, Explorer, Shown
 from attn_core.show.live.view import packed
 from attn_core.show.panels import matrix_panel
+from attn_core.show.texts import Caption
 
 W_Q = ((1.0, 1.0), (0.0, 1.0))
 W_K = ((0.0, 1.0), (1.0, 1.0))
 W_V = ((1.0, 0.0), (0.0, 1.0))
 MASKS = ("none", "causal")
+CAPTION = "a1 gives weight {first:.4f} to a1 and {second:.4f} to a2; its output is [{output_1:.4f}, {output_2:.4f}]."
 
 
 def qkv_steps(a1_1: float, a1_2: float, a2_1: float, a2_2: float, mask: str = "none") -> Shown:
@@ -31,9 +30,8 @@ def qkv_steps(a1_1: float, a1_2: float, a2_1: float, a2_2: float, mask: str = "n
     panels.append(matrix_panel(trace.masked, "scaled scores", tokens, tokens, "query", "key", "score"))
     panels.append(matrix_panel(trace.weights, "weights", tokens, tokens, "query", "key", "weight"))
     panels.append(matrix_panel(trace.values, "output", tokens, dims, "token", "dimension", "value"))
-    first, second = trace.weights[0].tolist()
-    caption = f"a1 gives weight {first:.4f} to a1 and {second:.4f} to a2; its output is [{_vector(trace.values[0])}]."
-    return panels, caption
+    (first, second), (output_1, output_2) = trace.weights[0].tolist(), trace.values[0].tolist()
+    return panels, Caption(CAPTION, first=first, second=second, output_1=output_1, output_2=output_2)
 
 
 def qkv_explorer() -> Explorer:
@@ -53,15 +51,5 @@ def qkv_explorer() -> Explorer:
 
 
 def _offline() -> Computed:
-    panels, caption = qkv_steps(1.0, 1.0, 1.0, 0.0)
-    number = itertools.count()
-    pieces = {
-        "matrices": (W_Q, W_K, W_V),
-        "layout": packed(panels)[0],
-        "caption": re.sub(r"-?\d+\.\d{4}", lambda _: f"{{{next(number)}}}", caption),
-    }
-    return Computed("qkv", pieces)
-
-
-def _vector(row: torch.Tensor) -> str:
-    return ", ".join(f"{x:.4f}".replace("-0.0000", "0.0000") for x in row.tolist())
+    panels, _ = qkv_steps(1.0, 1.0, 1.0, 0.0)
+    return Computed("qkv", {"matrices": (W_Q, W_K, W_V), "layout": packed(panels)[0], "caption": CAPTION})

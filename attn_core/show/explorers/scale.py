@@ -8,8 +8,14 @@ import torch
 from attn_core.attention import scaled_dot_product_attention
 from attn_core.show.explorers.base import Explorer, Shown
 from attn_core.show.panels import weight_panels
+from attn_core.show.texts import Caption
 
 LARGEST_D_K = 256
+CAPTION = (
+    "d_k = {d_k}. Without scaling the scores spread by {spread:.2f} (standard deviation) and a row of weights "
+    "has {entropy:.2f} bits of entropy; divided by √d_k they spread by {scaled_spread:.2f} and "
+    "a row has {scaled_entropy:.2f} bits. Equal weights on 12 tokens would have {most:.2f} bits."
+)
 
 
 def scale_steps(d_k: int) -> Shown:
@@ -22,12 +28,15 @@ def scale_steps(d_k: int) -> Shown:
     scaled = scaled_dot_product_attention(q, k, k).weights
     panels = weight_panels(torch.stack([plain, scaled]), titles=["softmax(QKᵀ)", "softmax(QKᵀ / √d_k)"])
     spread = (q @ k.T).std().item()
-    caption = (
-        f"d_k = {d_k}. Without scaling the scores spread by {spread:.2f} (standard deviation) and a row of weights "
-        f"has {entropy(plain):.2f} bits of entropy; divided by √d_k they spread by {spread / math.sqrt(d_k):.2f} and "
-        f"a row has {entropy(scaled):.2f} bits. Equal weights on 12 tokens would have {math.log2(12):.2f} bits."
+    return panels, Caption(
+        CAPTION,
+        d_k=d_k,
+        spread=spread,
+        entropy=entropy(plain),
+        scaled_spread=spread / math.sqrt(d_k),
+        scaled_entropy=entropy(scaled),
+        most=math.log2(12),
     )
-    return panels, caption
 
 
 def entropy(weights: torch.Tensor) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from attn_core.show.explorers.base import Explorer, Shown, Stored
 from attn_core.show.panels import line_panel, weight_panels
 from attn_core.show.style import MOST_TOKENS
+from attn_core.show.texts import Caption
 
 PICTURES = ("map", "lines")
 # On a page without a kernel, where the model cannot read any other, behind the sentence that the call names.
@@ -44,12 +45,12 @@ def trained_head_steps(
         raise ValueError(
             f"the model cuts this sentence into {len(tokens)} tokens, and at most {MOST_TOKENS} can be shown"
         )
-    one, title = weights[layer - 1, head - 1], f"layer {layer}, head {head}"
+    one, title = weights[layer - 1, head - 1], Caption("layer {layer}, head {head}", layer=layer, head=head)
     if picture == "lines":
         panels = [line_panel(one, title, tokens, tokens)]
     else:
         panels = weight_panels(one[None], tokens, titles=[title])
-    return panels, f"{title.capitalize()}. {scores[layer, head]}"
+    return panels, Caption("Layer {layer}, head {head}. {scores}", layer=layer, head=head, scores=scores[layer, head])
 
 
 def trained_explorer(

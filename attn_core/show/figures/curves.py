@@ -9,6 +9,7 @@ from matplotlib import rc_context
 
 from attn_core.show import style
 from attn_core.show.figures.figure import CourseFigure, new_figure
+from attn_core.show.texts import number
 
 MARKERS = "osD^vP*Xd<>h"
 SHIFT = 0.008  # from curve to curve, as a share of the x axis
@@ -44,10 +45,10 @@ def interval_curves(
     with rc_context(style.rc_params()):
         places = sorted(set(estimates[x]))
         colours = seaborn.color_palette(style.CURVES, len(MARKERS))
-        for number, ((kind, points), marker, colour) in enumerate(zip(groups, MARKERS, colours, strict=False)):
+        for order, ((kind, points), marker, colour) in enumerate(zip(groups, MARKERS, colours, strict=False)):
             points = points[points["mean"].notna()].sort_values(x)
             bars = (points["mean"] - points["low"], points["high"] - points["mean"])
-            aside = SHIFT * (number - (len(groups) - 1) / 2)
+            aside = SHIFT * (order - (len(groups) - 1) / 2)
             first, last = (limit(place for place in places if place > 0 or not log_x) for limit in (min, max))
             xs = points[x] * (last / first) ** aside if log_x else points[x] + (last - first) * aside
             axis.errorbar(xs, points["mean"], bars, label=kind, marker=marker, color=colour, capsize=3, ms=6)
@@ -57,7 +58,7 @@ def interval_curves(
             axis.set_xscale("log", base=2)
         if log_y:
             axis.set_yscale("log")
-        axis.set_xticks(places, [f"{place:,}" for place in places])
+        axis.set_xticks(places, [number(place, ",") for place in places])
         axis.minorticks_off()
         axis.set(xlabel=x_label, ylabel=y_label, title=title or "", ylim=limits)
         axis.grid(alpha=0.3)
@@ -68,6 +69,8 @@ def interval_curves(
 def _alt(estimates: pd.DataFrame, x: str, by: str, x_label: str, y_label: str, title: str | None) -> str:
     parts = [f"{title}." if title else "", f"{y_label} against {x_label}."]
     for kind, points in estimates[estimates["mean"].notna()].groupby(by, sort=False, dropna=False, observed=True):
-        values = ", ".join(f"{place:,} {mean:.2f}" for place, mean in zip(points[x], points["mean"], strict=True))
+        values = ", ".join(
+            f"{number(place, ',')} {number(mean)}" for place, mean in zip(points[x], points["mean"], strict=True)
+        )
         parts.append(f"{kind}: {values}.")
     return " ".join(filter(None, parts))

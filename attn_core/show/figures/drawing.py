@@ -9,7 +9,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
 from attn_core.show import style
-from attn_core.show.panels import Panel, number
+from attn_core.show.panels import Panel
+from attn_core.show.texts import cell
 
 
 def draw_map(axis, panel: Panel, alone: bool) -> None:
@@ -79,10 +80,10 @@ def _annotate(axis, panel: Panel) -> None:
     low, high = panel.limits
     colours = colormaps[panel.palette]
     for (i, j), value in np.ndenumerate(panel.values):
-        cell = colours((value - low) / (high - low)) if np.isfinite(value) else to_rgba(style.HIDDEN)
-        colour = style.LIGHT_TEXT if style.is_dark(cell) else style.DARK_TEXT
+        background = colours((value - low) / (high - low)) if np.isfinite(value) else to_rgba(style.HIDDEN)
+        colour = style.LIGHT_TEXT if style.is_dark(background) else style.DARK_TEXT
         place = (j + 0.5, i + 0.5)
-        axis.text(*place, number(value), ha="center", va="center", fontsize=style.CELL_SIZE, color=colour)
+        axis.text(*place, cell(value), ha="center", va="center", fontsize=style.CELL_SIZE, color=colour)
 
 
 def _label(axis, labels: Sequence[str], most: int, rotation: float) -> None:

@@ -8,7 +8,8 @@ from matplotlib import rc_context
 from attn_core.show import style
 from attn_core.show.figures.drawing import draw_bars, draw_lines, draw_map
 from attn_core.show.figures.figure import CourseFigure, new_figure
-from attn_core.show.panels import Panel, number, weight_panels
+from attn_core.show.panels import Panel, as_weights, weight_panels
+from attn_core.show.texts import cell
 
 
 def heatmap(weights, query_tokens=None, key_tokens=None, *, title: str | None = None) -> CourseFigure:
@@ -18,9 +19,9 @@ def heatmap(weights, query_tokens=None, key_tokens=None, *, title: str | None = 
     past 40 tokens the labels are thinned.
     Raises ValueError where the tokens do not fit the weights, or a weight is not between 0 and 1.
     """
-    weights = weights[None] if hasattr(weights, "ndim") else np.asarray(weights, dtype=float)[None]
-    panels = weight_panels(weights, query_tokens, key_tokens, [title or "attention weights"])
-    return panel_figure(panels)
+    hints = {3: "use head_grid for several maps", 4: "use head_grid(weights[0]) for the first of a batch"}
+    one = as_weights(weights, ("L", "S"), hints)
+    return panel_figure(weight_panels(one[None], query_tokens, key_tokens, [title or "attention weights"]))
 
 
 def head_grid(weights, query_tokens=None, key_tokens=None, *, titles=None, title: str | None = None) -> CourseFigure:
@@ -83,16 +84,16 @@ def _alt(panels: Sequence[Panel], title: str | None) -> str:
             what = f"{panel.title}: rows are {panel.row_name}, columns are {panel.column_name}"
         if panel.unit == "weight":
             tops = [
-                f"{row} to {panel.column_labels[int(np.argmax(values))]} {values.max():.2f}"
+                f"{row} to {panel.column_labels[int(np.argmax(values))]} {cell(values.max())}"
                 for row, values in zip(panel.row_labels[:6], panel.values, strict=False)
             ]
             what += "; largest weight per query: " + ", ".join(tops) + (", ..." if len(panel.row_labels) > 6 else "")
         elif panel.unit == "share":
             i, j = np.unravel_index(panel.values.argmax(), panel.values.shape)
             place = f"{panel.row_name} {panel.row_labels[i]}, {panel.column_name} {panel.column_labels[j]}"
-            what += f"; the largest is {number(panel.values[i, j])}, at {place}"
+            what += f"; the largest is {cell(panel.values[i, j])}, at {place}"
         elif panel.values.size <= 16:
-            what += "; rows " + ", ".join("[" + " ".join(map(number, row)) + "]" for row in panel.values)
+            what += "; rows " + ", ".join("[" + " ".join(map(cell, row)) + "]" for row in panel.values)
         parts.append(what + ".")
     if len(panels) > 8:
         parts.append(f"And {len(panels) - 8} more.")

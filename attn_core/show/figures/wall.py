@@ -4,7 +4,8 @@ import numpy as np
 
 from attn_core.show import style
 from attn_core.show.figures.figure import CourseFigure, new_figure
-from attn_core.show.panels import as_array
+from attn_core.show.panels import as_weights
+from attn_core.show.texts import number
 
 GAP = 1  # cells between two maps of the wall
 
@@ -14,9 +15,7 @@ def map_wall(weights, title: str) -> CourseFigure:
 
     Raises ValueError for another number of axes or a weight that is not between 0 and 1.
     """
-    weights = as_array(weights, 4)
-    if not (weights.min() >= 0 and weights.max() <= 1 + 1e-6):  # NaN fails this comparison too
-        raise ValueError(f"weights must lie between 0 and 1, got {weights.min():.4g} to {weights.max():.4g}")
+    weights = as_weights(weights, ("layers", "H", "L", "L"), {3: "use head_grid for one layer"})
     layers, heads, length, keys = weights.shape
     # One picture of all maps, with cells left empty between them: 72 axes would take seconds to lay out.
     padded = np.pad(weights, ((0, 0), (0, 0), (0, GAP), (0, GAP)), constant_values=np.nan)
@@ -25,8 +24,8 @@ def map_wall(weights, title: str) -> CourseFigure:
     layer, head = np.unravel_index(tops.argmax(), tops.shape)
     alt = (
         f"{title}: {layers * heads} small maps of {length} tokens, {layers} rows of {heads}. Rows of each are queries, "
-        f"columns are keys. The sharpest is layer {layer + 1}, head {head + 1}: a query gives {tops.max():.2f} of its "
-        f"weight to one token on average; the flattest gives {tops.min():.2f}."
+        f"columns are keys. The sharpest is layer {layer + 1}, head {head + 1}: a query gives {number(tops.max())} of "
+        f"its weight to one token on average; the flattest gives {number(tops.min())}."
     )
     figure, axis = new_figure(10, 0.9 + 10 * 0.88 * wall.shape[0] / wall.shape[1], alt)
     image = axis.imshow(wall, vmin=0, vmax=1, cmap=style.ONE_SIDED, interpolation="nearest")

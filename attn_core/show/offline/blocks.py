@@ -9,12 +9,14 @@ import gzip
 import itertools
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 
 import ipywidgets as widgets
 
-from attn_core.show.explorers.base import PROBLEM, Computed, Explorer, Stored
+from attn_core.show.explorers.base import FAULT, PROBLEM, Computed, Explorer, Stored
 from attn_core.show.live.view import packed
 from attn_core.show.style import font_for
+from attn_core.show.texts import Caption, number
 
 
 class Numbered(dict):
@@ -43,7 +45,8 @@ def block(explorer: Explorer) -> str:
 
 def _stored(explorer: Explorer, controls: list[dict], offer: Stored) -> str:
     # What the explorer's function refuses with a ValueError is not legal.
-    panels, lists, captions, chunks = Numbered(), Numbered(), Numbered(), {}
+    panels, lists, captions, templates = Numbered(), Numbered(), Numbered(), Numbered()
+    chunks: dict[bytes, int] = {}
     rows, size, shared = [], 0, set()
     for places in itertools.product(*(range(len(control["values"])) for control in controls)):
         settings = {
@@ -53,7 +56,7 @@ def _stored(explorer: Explorer, controls: list[dict], offer: Stored) -> str:
             shown, caption = explorer.compute(**settings)
         except ValueError:
             continue
-        row = [*places, captions[caption]]
+        row = [*places, captions[json.dumps(_described_caption(caption, templates))]]
         for panel in shown:
             (layout,), values = packed([panel])
             if values not in chunks:
@@ -78,9 +81,18 @@ def _stored(explorer: Explorer, controls: list[dict], offer: Stored) -> str:
         "panels": [json.loads(panel) for panel in panels],
         "lists": [json.loads(values) for values in lists],
         "shared": sorted(shared),
-        "captions": list(captions),
+        "captions": [json.loads(caption) for caption in captions],
+        "templates": list(templates),
     }
     return _block(explorer, controls, header, b"".join(chunks))
+
+
+def _described_caption(value, templates: Numbered):
+    """A caption for frames.js: the number of its template, and its values, which may be captions."""
+    if isinstance(value, Caption):
+        return [templates[value.template], {name: _described_caption(v, templates) for name, v in value.values.items()}]
+    # JavaScript would lose digits of greater whole numbers.
+    return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
 
 
 def _computed(explorer: Explorer, controls: list[dict], offer: Computed) -> str:
@@ -99,13 +111,9 @@ def _described(argument: str, control: widgets.Widget, offered: Sequence | None)
     if isinstance(control, widgets.Text) and offered is None:
         return {"argument": argument, "label": control.description, "kind": "text", "start": control.value}
     if offered is None:
-        if hasattr(control, "options"):
-            offered = control.options
-        else:
-            count = round((control.max - control.min) / control.step)
-            offered = [control.min + i * control.step for i in range(count + 1)]
+        offered = control.options if hasattr(control, "options") else _steps(control.min, control.max, control.step)
     form = getattr(control, "readout_format", "")
-    pairs = [option if isinstance(option, tuple) else (format(option, form), option) for option in offered]
+    pairs = [option if isinstance(option, tuple) else (_option_text(option, form), option) for option in offered]
     texts, values = map(list, zip(*pairs, strict=True))
     return {
         "argument": argument,
@@ -117,12 +125,24 @@ def _described(argument: str, control: widgets.Widget, offered: Sequence | None)
     }
 
 
+def _option_text(option, form: str) -> str:
+    return option if isinstance(option, str) else number(option, form)
+
+
+def _steps(least: float, most: float, step: float) -> list:
+    """From the least in steps, in decimals: 0.1 + 0.1 + 0.1 is 0.3 as the control says it, not 0.30000000000000004."""
+    first, last, width = (Decimal(str(x)) for x in (least, most, step))
+    kind = int if all(isinstance(x, int) for x in (least, step)) else float
+    return [kind(first + i * width) for i in range(int((last - first) / width) + 1)]
+
+
 def _block(explorer: Explorer, controls: list[dict], header: dict, values: bytes) -> str:
     view = explorer.view
     own = sorted(set(view.traits(sync=True)) - set(widgets.DOMWidget.class_trait_names()))
     kept = [name for name in own if not name.startswith("_") and not isinstance(getattr(view, name), bytes)]
     header |= {
         "problem": PROBLEM,
+        "fault": FAULT,
         "name": explorer.name,
         "controls": controls,
         "traits": {name: getattr(view, name) for name in kept},

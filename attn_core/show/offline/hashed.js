@@ -6,13 +6,13 @@ const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202
 const FLAG_LETTER = /^[\u{1f1e6}-\u{1f1ff}]$/u;
 const CONTINUES = /^[\p{M}\u200c\u200d\u{1f3fb}-\u{1f3ff}\u{e0020}-\u{e007f}\u1160-\u11ff]$/u;
 
-// The tokens of a sentence, an array of strings. Throws an Error for none and for more than 40.
+// The tokens of a sentence, an array of strings. Throws a Refusal for none and for more than 40.
 function splitTokens(text) {
   const words = text.split(WHITE_SPACE).filter((word) => word);
   const tokens = words.length > 1 ? words : charactersOf(words.join(""));
-  if (tokens.length === 0) throw new Error(`the sentence is empty; type 1 to ${STYLE.MOST_TOKENS} tokens`);
+  if (tokens.length === 0) throw new Refusal(`the sentence is empty; type 1 to ${STYLE.MOST_TOKENS} tokens`);
   if (tokens.length > STYLE.MOST_TOKENS) {
-    throw new Error(`the sentence has ${tokens.length} tokens, and at most ${STYLE.MOST_TOKENS} can be shown; shorten it`);
+    throw new Refusal(`the sentence has ${tokens.length} tokens, and at most ${STYLE.MOST_TOKENS} can be shown; shorten it`);
   }
   return tokens;
 }

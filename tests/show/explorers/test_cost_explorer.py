@@ -274,7 +274,7 @@ def test_bars_run_from_0_to_the_sum_of_all():
         ([1, math.inf], "ab", "xy", "numbers of at least 0"),
         ([1, 2], "ab", "x", "fruit: 2 bars need as many texts, got 1"),
         ([1, 2], "a", "xy", "1 part and 1 share labels for shape"),
-        ([], "", "", "fruit must have 1 axes and at least one number"),
+        ([], "", "", "fruit must have at least one number"),
     ],
 )
 def test_bars_that_cannot_be_drawn_are_refused(values, labels, texts, message):

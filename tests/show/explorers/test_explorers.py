@@ -321,20 +321,42 @@ def test_the_explorer_never_computes_heads_that_do_not_divide():
 
 
 def fail_at_3(x):
-    if x == 3:
-        raise RuntimeError("3 is out of order")
+    if x in ERRORS:
+        raise ERRORS[x]
     if x == 4:
         return [], "nothing to see"
     return [matrix_panel([[x]], "value", "a", "b", "token", "dimension", "value")], f"x is {x}"
 
 
-@pytest.mark.parametrize("bad, reason", [(3, "3 is out of order"), (4, "there must be at least one panel")])
-def test_an_error_becomes_a_sentence_keeps_the_picture_and_goes_away(bad, reason):
+ERRORS = {
+    3: ValueError("3 is out of order"),
+    5: TypeError("5 is no word"),
+    6: KeyError("x"),
+    7: ZeroDivisionError("by 0"),
+}
+
+
+@pytest.mark.parametrize(
+    "bad, reason, faulty",
+    [
+        (3, "This setting cannot be shown: 3 is out of order", False),
+        (4, "This setting cannot be shown: there must be at least one panel", False),
+        (5, "This setting cannot be shown: 5 is no word", False),
+        (6, "The explorer has a fault, which its log describes: 'x'", True),
+        (7, "The explorer has a fault, which its log describes: by 0", True),
+    ],
+)
+def test_an_error_becomes_a_sentence_keeps_the_picture_goes_away_and_a_fault_reaches_the_log(
+    bad, reason, faulty, caplog
+):
     slider = ipywidgets.IntSlider(value=1, max=9, description="x")
     explorer = Explorer("a fault", {"x": slider}, fail_at_3)
     before, caption = pixels(explorer), explorer.view.caption
     slider.value = bad
-    assert explorer.view.problem.startswith(f"This setting cannot be shown: {reason}")
+    assert explorer.view.problem.startswith(reason)
+    logged = [(record.name, record.levelname, record.exc_info[1]) for record in caplog.records]
+    assert logged == ([("attn_core.show", "ERROR", ERRORS[bad])] if faulty else [])
+    assert not faulty or f"the explorer of a fault fails at {{'x': {bad}}}" in caplog.text
     assert (pixels(explorer), explorer.view.caption) == (before, caption)
     assert explorer.view._repr_mimebundle_()
     slider.value = 2

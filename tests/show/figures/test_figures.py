@@ -2,16 +2,19 @@
 
 import base64
 import io
+import re
 import warnings
 from xml.etree import ElementTree
 
 import matplotlib.pyplot
 import numpy as np
+import pandas
 import pytest
 import torch
 from matplotlib.collections import LineCollection, QuadMesh
 from PIL import Image
 
+from attn_core import MultiHeadAttention
 from attn_core.show import head_grid, heatmap, line_panel, matrix_panel, new_figure, panel_figure, save
 from attn_core.show.panels import weight_panels
 from attn_core.show.style import palette_colours
@@ -203,7 +206,7 @@ def test_lines_and_maps_share_a_figure_without_a_colour_bar():
     [
         ([[0.5, 1.5]], (["a"], ["x", "y"]), "between 0 and 1, got 0.5 to 1.5"),
         (WEIGHTS, (["a", "b"],), r"lines: 2 query and 2 key labels for shape \(3, 3\)"),
-        (WEIGHTS[None], (), r"axes .*got shape \(1, 3, 3\)"),
+        (WEIGHTS[None], (), r"the shape \(L, S\), got \(1, 3, 3\): take one head, weights\[0\]"),
     ],
 )
 def test_lines_of_wrong_weights_or_tokens_are_refused(weights, tokens, message):
@@ -301,14 +304,52 @@ def test_the_style_of_the_course_stays_in_its_figures():
         ([[-np.inf, 1.0]], (["a"], ["x", "y"]), "between 0 and 1, got -inf"),
         (WEIGHTS, (["a", "b"],), r"2 query and 2 key labels for shape \(3, 3\)"),
         (WEIGHTS, (TOKENS, ["x"]), r"3 query and 1 key labels for shape \(3, 3\)"),
-        (WEIGHTS[0], (), r"axes .*got shape \(1, 3\)"),
-        (WEIGHTS[None], (), r"axes .*got shape \(1, 1, 3, 3\)"),
-        (np.zeros((0, 3)), (), r"at least one number, got shape \(1, 0, 3\)"),
+        (WEIGHTS[0], (), r"must have the shape \(L, S\), got \(3,\)$"),
+        (WEIGHTS[None], (), r"the shape \(L, S\), got \(1, 3, 3\): use head_grid for several maps"),
+        (WEIGHTS[None, None], (), r"got \(1, 1, 3, 3\): use head_grid\(weights\[0\]\) for the first of a batch"),
+        (np.zeros((0, 3)), (), r"at least one number, got shape \(0, 3\)"),
     ],
 )
 def test_wrong_weights_or_tokens_are_refused_with_their_values(weights, tokens, message):
     with pytest.raises(ValueError, match=message):
         heatmap(np.array(weights), *tokens)
+
+
+@pytest.mark.parametrize("show", [heatmap, head_grid, lambda weights: line_panel(weights, "lines")])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: None, "weights is None: a layer gives its weights where it is called with need_weights=True"),
+        (lambda: MultiHeadAttention(4, 2)(torch.rand(1, 3, 4)).weights, "called with need_weights=True"),
+        (
+            lambda: MultiHeadAttention(4, 2)(torch.rand(1, 3, 4), need_weights=True),
+            "AttentionOutput: take its .weights",
+        ),
+        (lambda: "words", "weights must be numbers in rows of one length, got str"),
+        (lambda: [[0.5, 0.5], [1.0]], "weights must be numbers in rows of one length, got list"),
+    ],
+)
+def test_what_are_no_weights_gets_the_sentence_that_a_reader_needs(show, make, message):
+    with pytest.raises(TypeError, match=re.escape(message)):
+        show(make())
+
+
+@pytest.mark.parametrize(
+    "shape, message",
+    [
+        ((3, 3), "the shape (H, L, S), got (3, 3): use heatmap for one map"),
+        ((1, 2, 3, 3), "got (1, 2, 3, 3): take one of the batch, weights[0]"),
+        ((3,), "the shape (H, L, S), got (3,)"),
+    ],
+)
+def test_a_grid_of_another_number_of_axes_says_what_to_do(shape, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        head_grid(even_weights(*shape))
+
+
+def test_the_numbers_of_a_table_of_pandas_are_drawn():
+    (axes,) = maps_of(heatmap(pandas.DataFrame([[0.25, 0.75], [0.5, 0.5]], index=["a", "b"])))
+    assert drawn(axes).get_array().tolist() == [[0.25, 0.75], [0.5, 0.5]]
 
 
 def test_wrong_titles_and_no_panels_are_refused():

@@ -12,6 +12,7 @@ import pytest
 from attn_core.show import Explorer, matrix_panel, position_explorer, qkv_explorer, scale_explorer
 from attn_core.show.explorers.base import Computed, Stored
 from attn_core.show.offline.blocks import block
+from attn_core.show.texts import Caption
 
 
 def parts(text):
@@ -35,7 +36,15 @@ def frames(text):
             size = layout["rows"] * layout["columns"]
             layout["values"] = values[layout["offset"] :][:size].reshape(layout["rows"], layout["columns"])
             layouts.append(layout)
-        yield settings, layouts, header["captions"][caption]
+        yield settings, layouts, filled(header["captions"][caption], header["templates"])
+
+
+def filled(described, templates):
+    """A caption as frames.js makes it of the number of its template and its values."""
+    if not isinstance(described, list):
+        return described
+    values = {name: filled(value, templates) for name, value in described[1].items()}
+    return Caption(templates[described[0]], **values)
 
 
 def squares(number: int, sign: str):
@@ -97,6 +106,36 @@ def test_controls_are_described_with_what_they_offer_and_where_they_stand():
     assert len(font) > 500  # of 猫, for systems without a Chinese font
 
 
+@pytest.mark.parametrize(
+    "slider, values, texts",
+    [
+        (
+            widgets.FloatSlider(value=0.3, min=-0.2, max=0.3, step=0.1),
+            [-0.2, -0.1, 0.0, 0.1, 0.2, 0.3],
+            ["−0.20", "−0.10", "0.00", "0.10", "0.20", "0.30"],
+        ),
+        (
+            widgets.FloatSlider(value=0.7, min=0.1, max=0.8, step=0.2, readout_format=".1f"),
+            [0.1, 0.3, 0.5, 0.7],
+            ["0.1", "0.3", "0.5", "0.7"],
+        ),
+        (widgets.IntSlider(value=-4, min=-7, max=1, step=3), [-7, -4, -1], ["−7", "−4", "−1"]),
+    ],
+)
+def test_a_slider_offers_the_numbers_that_it_says_and_finds_its_own(slider, values, texts):
+    explorer = Explorer("steps", {"number": slider}, lambda number: squares(number, "plus"))
+    (control,) = parts(block(explorer))[0]["controls"]
+    assert (control["values"], control["texts"]) == (values, texts)
+    assert control["values"][control["start"]] == slider.value
+
+
+def test_every_step_of_a_tenth_is_found():
+    for tenths in range(101):
+        slider = widgets.FloatSlider(value=tenths / 10, min=0, max=10, step=0.1)
+        explorer = Explorer("steps", {"number": slider}, lambda number: squares(1, "plus"))
+        assert parts(block(explorer))[0]["controls"][0]["start"] == tenths
+
+
 def test_a_value_that_is_never_legal_is_refused():
     offer = Stored({"d_model": (24, 128), "length": (24,), "base": (10000,), "pair": (1, 64)})
     with pytest.raises(ValueError, match="pair = 64 is on offer"):
@@ -133,6 +172,6 @@ def test_the_scale_explorer_offers_every_width():
 def test_the_pieces_of_a_computed_explorer_hold_no_number_of_a_frame():
     header, _, values = parts(block(qkv_explorer()))
     assert header["function"] == "qkv" and values.size == 0
-    assert header["pieces"]["caption"].count("{") == 4 and not re.search(r"\d\.\d", header["pieces"]["caption"])
+    assert header["pieces"]["caption"].count("{") == 4 and not re.search(r"\d\.\d{2}", header["pieces"]["caption"])
     start = {named["argument"]: named["values"][named["start"]] for named in header["controls"]}
     assert start == qkv_explorer().settings

@@ -1,9 +1,6 @@
 """Sentences of one's own: how they are split, the numbers of the untrained layer, and the same steps in JavaScript."""
 
-import json
 import math
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -12,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attn_core.show.offline.hashed import head_maps, split_tokens, token_vectors
-from attn_core.show.scripts import joined
 from attn_core.show.style import MOST_TOKENS
 
 SPACES = [chr(code) for code in range(0x110000) if chr(code).isspace()]
@@ -166,39 +162,6 @@ def test_maps_stay_as_they_are_while_the_default_type_changes():
 
 
 # The same in JavaScript
-
-
-@pytest.fixture(scope="module")
-def javascript(tmp_path_factory):
-    """Calls a function of hashed.js in Node for many lists of arguments at once."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("there is no Node.js here to run hashed.js; the tests of the pages run it in a browser")
-    folder = tmp_path_factory.mktemp("javascript")
-    program = folder / "call.mjs"
-    program.write_text(
-        'import { readFileSync } from "node:fs";\n'
-        + joined(["offline/hashed.js"])
-        + """
-        const hashed = { splitTokens, headMaps };
-        const { name, calls } = JSON.parse(readFileSync(0, "utf8"));
-        const answers = calls.map((values) => {
-          try {
-            const answer = hashed[name](...values);
-            return answer.weights ? { ...answer, weights: [...answer.weights] } : answer;
-          } catch (error) {
-            return { error: error.message };
-          }
-        });
-        console.log(JSON.stringify(answers));
-        """
-    )
-
-    def call(name, calls):
-        question = json.dumps({"name": name, "calls": calls}).encode()
-        return json.loads(subprocess.run([node, program], input=question, capture_output=True, check=True).stdout)
-
-    return call
 
 
 def test_javascript_splits_as_python_does(javascript):
