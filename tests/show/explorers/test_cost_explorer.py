@@ -1,13 +1,11 @@
 """The explorer of costs: its bars are those of `attention_cost`, over the whole range of its sliders."""
 
-import gc
 import itertools
 import math
 import re
 
-import matplotlib.pyplot
-import numpy as np
 import pytest
+from explorer_cases import settings_of
 
 from attn_core import attention_cost
 from attn_core.show import AttentionView, bar_panel, cost_explorer, matrix_panel, panel_figure
@@ -186,32 +184,15 @@ def test_a_size_that_does_not_fit_is_refused(setting, message):
 # The controls
 
 
-def options_of(control):
-    return [value for _, value in control.options]
-
-
-def test_500_moves_of_all_controls_never_ask_for_what_does_not_fit():
-    asked = []
+def test_the_heads_on_offer_divide_the_dimension_and_the_kv_heads_the_heads():
     explorer = cost_explorer()
-    compute = explorer.compute
-    explorer.compute = lambda **settings: asked.append(settings) or compute(**settings)
-    random = np.random.default_rng(0)
-    moves = 0
-    for _ in range(500):
-        control = explorer.controls[random.choice(list(explorer.controls))]
-        value = options_of(control)[random.integers(len(control.options))]
-        moves += value != control.value
-        control.value = value
-        assert control.value == value
-        assert explorer.view.problem == ""
-        dimension, heads, kv_heads = (explorer.controls[name] for name in ("embed_dim", "num_heads", "num_kv_heads"))
-        assert options_of(heads) == [count for count in HEAD_COUNTS if dimension.value % count == 0]
-        assert options_of(kv_heads) == [count for count in HEAD_COUNTS if heads.value % count == 0]
-    assert len(asked) == moves  # once a move, also where other controls had to follow
-    for settings in asked:
-        assert settings["embed_dim"] % settings["num_heads"] == settings["num_heads"] % settings["num_kv_heads"] == 0
-    gc.collect()
-    assert matplotlib.pyplot.get_fignums() == []
+    dimension, heads, kv_heads = (explorer.controls[name] for name in ("embed_dim", "num_heads", "num_kv_heads"))
+    for embed_dim in (*DIMENSIONS, *reversed(DIMENSIONS)):
+        dimension.value = embed_dim
+        assert settings_of(heads) == [count for count in HEAD_COUNTS if embed_dim % count == 0]
+        for count in settings_of(heads):
+            heads.value = count
+            assert settings_of(kv_heads) == [few for few in HEAD_COUNTS if count % few == 0]
 
 
 def test_heads_that_do_not_divide_the_dimension_become_the_nearest_that_do():
@@ -236,20 +217,6 @@ def test_kv_heads_follow_the_heads_where_they_were_as_many_and_stay_where_they_w
     for count in (64, 8):
         heads.value = count
         assert kv_heads.value == 4
-
-
-def test_controls_that_have_to_follow_are_sent_after_the_one_new_picture(monkeypatch):
-    explorer = cost_explorer()
-    controls = explorer.controls
-    controls["num_heads"].value = 128
-    senders = []
-    for widget in (*controls.values(), explorer.view):
-        monkeypatch.setattr(widget.comm, "send", lambda data=None, sender=widget, **rest: senders.append(sender))
-    controls["embed_dim"].set_state({"index": 0})
-    in_order = [controls["embed_dim"], explorer.view, controls["num_heads"], controls["num_kv_heads"]]
-    # Several of a control: the browser must know the new range before the new place of the handle.
-    assert [sender for sender, _ in itertools.groupby(senders)] == in_order
-    assert senders.count(explorer.view) == 1
 
 
 # Bars

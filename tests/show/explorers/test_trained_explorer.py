@@ -3,8 +3,8 @@ import itertools
 import numpy as np
 import pytest
 
-from attn_core.show import map_wall, trained_explorer
-from attn_core.show.explorers import trained_head_steps
+from attn_core.show import trained_explorer
+from attn_core.show.explorers.trained import OFFERED, trained_head_steps
 
 LAYERS, HEADS = 3, 4
 SCORES = {(layer, head): f"Scores of {layer}-{head}." for layer in range(1, LAYERS + 1) for head in range(1, HEADS + 1)}
@@ -87,27 +87,8 @@ def test_a_sentence_is_read_once_while_the_sliders_move():
     assert sentences == ["the cat eats"]
 
 
-def test_the_wall_has_every_map_at_its_layer_and_head():
-    tokens, weights = read("the cat eats")
-    figure = map_wall(weights, "All maps")
-    (image,) = figure.axes[0].images
-    wall, size = image.get_array(), len(tokens)
-    for layer, head in itertools.product(range(LAYERS), range(HEADS)):
-        top, left = layer * (size + 1), head * (size + 1)
-        assert np.array_equal(wall[top : top + size, left : left + size], weights[layer, head])
-    assert wall.mask.sum() == wall.size - weights.size  # only the gaps are empty
-    assert image.get_clim() == (0, 1)
-
-
-def test_the_alt_text_of_the_wall_names_its_sharpest_head():
-    _, weights = read("the cat eats")
-    weights[1, 2] = np.eye(5)
-    figure = map_wall(weights, "All maps")
-    assert "12 small maps of 5 tokens" in figure.alt
-    assert "layer 2, head 3" in figure.alt and "1.00" in figure.alt
-
-
-@pytest.mark.parametrize("weights", [np.ones((2, 3, 3)), np.full((1, 1, 2, 2), 1.5), np.full((1, 1, 2, 2), np.nan)])
-def test_the_wall_refuses_what_are_no_weights(weights):
-    with pytest.raises(ValueError, match="weights must"):
-        map_wall(weights, "All maps")
+def test_without_a_kernel_the_sentence_of_the_call_comes_first_and_then_others_once_each():
+    for sentence in ("the cat eats", OFFERED[2]):
+        (offered,) = trained_explorer(read, SCORES, sentence).offline().offered.values()
+        assert offered[0] == sentence
+        assert sorted(offered) == sorted({sentence, *OFFERED})
