@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from attn_core.show import style
+
+Tokens = Sequence[str] | None  # numbers stand where there are none
 
 
 class Panel(NamedTuple):
@@ -55,7 +58,7 @@ class Panel(NamedTuple):
         return max(1.0, rows / (4 * columns)), max(1.0, columns / (4 * rows))
 
 
-def as_array(values, axes: Sequence[str], name: str, hints: Mapping[int, str] = {}) -> np.ndarray:
+def as_array(values: ArrayLike | None, axes: Sequence[str], name: str, hints: Mapping[int, str] = {}) -> np.ndarray:
     """A float array with axes such as ("L", "S"), from a tensor, an array or nested lists.
 
     hints: by number of axes, what to do about it. Raises ValueError for other axes and no numbers, TypeError for
@@ -79,7 +82,7 @@ def as_array(values, axes: Sequence[str], name: str, hints: Mapping[int, str] = 
     return array
 
 
-def as_weights(weights, axes: Sequence[str], hints: Mapping[int, str] = {}) -> np.ndarray:
+def as_weights(weights: ArrayLike | None, axes: Sequence[str], hints: Mapping[int, str] = {}) -> np.ndarray:
     """As `as_array`; raises ValueError also for a weight that is not between 0 and 1."""
     array = as_array(weights, axes, "weights", hints)
     if not (array.min() >= 0 and array.max() <= 1 + 1e-6):  # NaN fails this comparison too
@@ -88,7 +91,7 @@ def as_weights(weights, axes: Sequence[str], hints: Mapping[int, str] = {}) -> n
 
 
 def matrix_panel(
-    values,
+    values: ArrayLike,
     title: str,
     row_labels: Sequence[str],
     column_labels: Sequence[str],
@@ -106,7 +109,7 @@ def matrix_panel(
     return Panel(array, title, rows, columns, row_name, column_name, unit)
 
 
-def bar_panel(values, title: str, labels: Sequence[str], texts: Sequence[str], unit: str) -> Panel:
+def bar_panel(values: ArrayLike, title: str, labels: Sequence[str], texts: Sequence[str], unit: str) -> Panel:
     """A panel of bars: labels stand before them, texts behind, which say each value with its unit.
 
     Raises ValueError where labels or texts do not fit the values, a value is negative or there is nothing to share.
@@ -120,7 +123,7 @@ def bar_panel(values, title: str, labels: Sequence[str], texts: Sequence[str], u
     return panel._replace(texts=tuple(texts), kind="bars")
 
 
-def line_panel(weights, title: str, query_tokens=None, key_tokens=None) -> Panel:
+def line_panel(weights: ArrayLike, title: str, query_tokens: Tokens = None, key_tokens: Tokens = None) -> Panel:
     """A panel for one map of weights (L, S) as lines: queries on the left, keys on the right, a line for each weight.
 
     Tokens and errors as in `weight_panels`.
@@ -130,7 +133,9 @@ def line_panel(weights, title: str, query_tokens=None, key_tokens=None) -> Panel
     return panel._replace(kind="lines")
 
 
-def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[str] | None = None) -> list[Panel]:
+def weight_panels(
+    weights: ArrayLike, query_tokens: Tokens = None, key_tokens: Tokens = None, titles: Sequence[str] | None = None
+) -> list[Panel]:
     """One panel per head for weights (H, L, S).
 
     query_tokens: L tokens, or their numbers. key_tokens: S tokens; the query tokens where L = S.

@@ -42,7 +42,7 @@ class Caption(str):
     template: str
     values: dict[str, Any]
 
-    def __new__(cls, template: str, **values):
+    def __new__(cls, template: str, **values: Any) -> "Caption":
         caption = super().__new__(cls, _filled(template, values))
         caption.template, caption.values = template, values
         return caption

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import ipywidgets as widgets
 
 from attn_core.show import texts
-from attn_core.show.live.view import AttentionView, with_picture
+from attn_core.show.live.view import AttentionView, MimeBundle, with_picture
 from attn_core.show.panels import Panel
 
 PROBLEM = "This setting cannot be shown: "
@@ -66,7 +66,7 @@ class Explorer(widgets.VBox):
         compute: Callable[..., Shown],
         fit: Callable[..., dict[str, Choice]] = lambda **_: {},
         offline: Callable[[], Stored | Computed] = Stored,
-    ):
+    ) -> None:
         self.name, self.controls, self.compute, self._fit, self.offline = name, controls, compute, fit, offline
         self._offering = False
         self.view = AttentionView(*compute(**self.settings), name)
@@ -81,7 +81,7 @@ class Explorer(widgets.VBox):
         """What the controls say at the moment."""
         return {argument: control.value for argument, control in self.controls.items()}
 
-    def _refresh(self, _change) -> None:
+    def _refresh(self, _change: object) -> None:
         if self._offering:
             return
         choices = self._fit(**self.settings)
@@ -108,7 +108,7 @@ class Explorer(widgets.VBox):
     def __repr__(self) -> str:
         return f"Explorer of {self.name}: {self.view.caption}"
 
-    def _repr_mimebundle_(self, **options):
+    def _repr_mimebundle_(self, **options: Any) -> MimeBundle:
         return with_picture(self, super()._repr_mimebundle_(**options), self.view)
 
 

@@ -1,6 +1,7 @@
 """The explorer of positions: five encodings side by side, as tables, by distance, and one frequency at a time."""
 
 import math
+from collections.abc import Sequence
 
 import ipywidgets as widgets
 import torch
@@ -13,7 +14,7 @@ from attn_core.positional import (
     SinusoidalPositionalEncoding,
 )
 from attn_core.show.explorers.base import Choice, Explorer, Shown, Stored
-from attn_core.show.panels import matrix_panel
+from attn_core.show.panels import Panel, matrix_panel
 from attn_core.show.texts import Caption
 
 ENCODINGS = ("sinusoidal", "learned", "rotary", "ALiBi", "relative")
@@ -157,7 +158,7 @@ def _relative_steps(length: int) -> Shown:
     ], caption
 
 
-def _pair_panel(table: torch.Tensor, pair: int, title: str, rows: tuple[str, str]):
+def _pair_panel(table: torch.Tensor, pair: int, title: str, rows: tuple[str, str]) -> Panel:
     values = table[:, 2 * pair : 2 * pair + 2].T
     return matrix_panel(values, title, rows, range(len(table)), "column", "position", "value")
 
@@ -167,7 +168,7 @@ def _means(products: torch.Tensor) -> list[float]:
     return [products.diagonal(distance).mean().item() for distance in range(len(products))]
 
 
-def _by_distance(values, form: str = "short") -> Caption:
+def _by_distance(values: Sequence[float] | torch.Tensor, form: str = "short") -> Caption:
     near, next_to_it, far = (float(values[distance]) for distance in (0, 1, 8))
     return Caption(BY_DISTANCE[form], near=near, next=next_to_it, far=far)
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import seaborn
 from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgba
 
@@ -13,7 +15,7 @@ from attn_core.show.panels import Panel
 from attn_core.show.texts import cell
 
 
-def draw_map(axis, panel: Panel, alone: bool) -> None:
+def draw_map(axis: Axes, panel: Panel, alone: bool) -> None:
     low, high = panel.limits
     rows, columns = panel.values.shape
     seaborn.heatmap(
@@ -44,7 +46,7 @@ def draw_map(axis, panel: Panel, alone: bool) -> None:
     axis.set(title=panel.title, xlabel=panel.column_name, ylabel=panel.row_name)
 
 
-def draw_bars(axis, panel: Panel) -> None:
+def draw_bars(axis: Axes, panel: Panel) -> None:
     shares = panel.values[:, 0] / panel.limits[1]
     places = range(len(shares))
     axis.barh(places, shares, color=style.ACCENT, height=0.7)
@@ -56,7 +58,7 @@ def draw_bars(axis, panel: Panel) -> None:
         axis.text(1.02, place, text, va="center", parse_math=False)
 
 
-def draw_lines(axis, panel: Panel) -> None:
+def draw_lines(axis: Axes, panel: Panel) -> None:
     rows, columns = panel.values.shape
     lines = [(i, j, min(weight, 1)) for (i, j), weight in np.ndenumerate(panel.values) if weight >= style.FAINTEST]
     ends = [((0, query + 0.5), (1, key + 0.5)) for query, key, _ in lines]
@@ -76,7 +78,7 @@ def draw_lines(axis, panel: Panel) -> None:
         keys.tick_params(axis="y", labelsize=style.SMALL_SIZE)
 
 
-def _annotate(axis, panel: Panel) -> None:
+def _annotate(axis: Axes, panel: Panel) -> None:
     low, high = panel.limits
     colours = colormaps[panel.palette]
     for (i, j), value in np.ndenumerate(panel.values):
@@ -86,7 +88,7 @@ def _annotate(axis, panel: Panel) -> None:
         axis.text(*place, cell(value), ha="center", va="center", fontsize=style.CELL_SIZE, color=colour)
 
 
-def _label(axis, labels: Sequence[str], most: int, rotation: float) -> None:
+def _label(axis: Axis, labels: Sequence[str], most: int, rotation: float) -> None:
     step = -(-len(labels) // most)
     # Positions and texts together: repeated tokens keep a place each.
     places = np.arange(0, len(labels), step)

@@ -5,6 +5,7 @@ import io
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -33,7 +34,7 @@ class CourseFigure(Figure):
     def __repr__(self) -> str:
         return f"Figure: {self.alt}"
 
-    def _repr_mimebundle_(self, include=None, exclude=None):
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> tuple[dict, dict]:
         with rc_context(style.rc_params()):
             data = io.BytesIO()
             _settle(self)
@@ -45,7 +46,9 @@ class CourseFigure(Figure):
         return {"text/plain": repr(self), "image/png": encoded}, {"image/png": {"alt": self.alt}}
 
 
-def new_figure(width: float, height: float, alt: str, rows: int = 1, columns: int = 1, **options):
+def new_figure(
+    width: float, height: float, alt: str, rows: int = 1, columns: int = 1, **options: Any
+) -> tuple[CourseFigure, Any]:
     """A figure of the course, in inches, and its axes as `Figure.subplots` gives them."""
     if not alt.strip():
         raise ValueError("alt must say in a sentence what the figure shows, got an empty text")
@@ -55,7 +58,7 @@ def new_figure(width: float, height: float, alt: str, rows: int = 1, columns: in
         return figure, figure.subplots(rows, columns, **options)
 
 
-def save(figure: Figure, path) -> Path:
+def save(figure: Figure, path: str | os.PathLike) -> Path:
     """Write a figure as PNG, SVG or PDF, whichever the name ends in. The same figure gives the same bytes each time.
 
     The file appears whole or not at all. Raises ValueError for another ending.

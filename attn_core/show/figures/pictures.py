@@ -4,15 +4,18 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib import rc_context
+from numpy.typing import ArrayLike
 
 from attn_core.show import style
 from attn_core.show.figures.drawing import draw_bars, draw_lines, draw_map
 from attn_core.show.figures.figure import CourseFigure, new_figure
-from attn_core.show.panels import Panel, as_weights, weight_panels
+from attn_core.show.panels import Panel, Tokens, as_weights, weight_panels
 from attn_core.show.texts import cell
 
 
-def heatmap(weights, query_tokens=None, key_tokens=None, *, title: str | None = None) -> CourseFigure:
+def heatmap(
+    weights: ArrayLike, query_tokens: Tokens = None, key_tokens: Tokens = None, *, title: str | None = None
+) -> CourseFigure:
     """One map of attention weights (L, S): rows are queries, columns are keys, colours run from 0 to 1.
 
     query_tokens, key_tokens: L and S tokens; numbers where not given. Numbers stand in the cells up to 8 tokens;
@@ -24,7 +27,14 @@ def heatmap(weights, query_tokens=None, key_tokens=None, *, title: str | None = 
     return panel_figure(weight_panels(one[None], query_tokens, key_tokens, [title or "attention weights"]))
 
 
-def head_grid(weights, query_tokens=None, key_tokens=None, *, titles=None, title: str | None = None) -> CourseFigure:
+def head_grid(
+    weights: ArrayLike,
+    query_tokens: Tokens = None,
+    key_tokens: Tokens = None,
+    *,
+    titles: Sequence[str] | None = None,
+    title: str | None = None,
+) -> CourseFigure:
     """One map per head, (H, L, S), side by side on one scale. Tokens, titles and errors as in `heatmap`."""
     return panel_figure(weight_panels(weights, query_tokens, key_tokens, titles), title=title)
 

@@ -1,6 +1,7 @@
 """All maps of a model for one sentence on one wall."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from attn_core.show import style
 from attn_core.show.figures.figure import CourseFigure, new_figure
@@ -10,7 +11,7 @@ from attn_core.show.texts import number
 GAP = 1  # cells between two maps of the wall
 
 
-def map_wall(weights, title: str) -> CourseFigure:
+def map_wall(weights: ArrayLike, title: str) -> CourseFigure:
     """All maps of a model for one sentence as small multiples: weights (layers, H, L, L), rows of the wall are layers.
 
     Raises ValueError for another number of axes or a weight that is not between 0 and 1.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import anywidget
 import numpy as np
@@ -11,6 +12,8 @@ from attn_core.show import style
 from attn_core.show.figures.pictures import panel_figure
 from attn_core.show.panels import Panel
 from attn_core.show.scripts import view_script
+
+MimeBundle = tuple[dict[str, Any], dict[str, Any]]  # data and metadata by their kind
 
 
 class AttentionView(anywidget.AnyWidget):
@@ -35,7 +38,7 @@ class AttentionView(anywidget.AnyWidget):
     problem = traitlets.Unicode("").tag(sync=True)
     name = traitlets.Unicode("").tag(sync=True)
 
-    def __init__(self, panels: Sequence[Panel], caption: str = "", name: str = ""):
+    def __init__(self, panels: Sequence[Panel], caption: str = "", name: str = "") -> None:
         super().__init__(
             palettes={palette: style.palette_colours(palette) for palette in style.PALETTES}, caption=caption, name=name
         )
@@ -64,7 +67,7 @@ class AttentionView(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return f"AttentionView: {self.caption or ', '.join(panel.title for panel in self._panels)}"
 
-    def _repr_mimebundle_(self, **options):
+    def _repr_mimebundle_(self, **options: Any) -> MimeBundle:
         return with_picture(self, super()._repr_mimebundle_(**options), self)
 
 
@@ -97,7 +100,7 @@ def packed(panels: Sequence[Panel]) -> tuple[list[dict], bytes]:
     return layout, np.concatenate([panel.values.ravel() for panel in panels]).astype("<f4").tobytes()
 
 
-def with_picture(widget, bundle, view: AttentionView):
+def with_picture(widget: object, bundle: Any, view: AttentionView) -> MimeBundle:
     """A widget's mimebundle with its whole text and the PNG of its view beside it, for pages that have no kernel."""
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
     picture, picture_metadata = panel_figure(view.panels)._repr_mimebundle_()

@@ -8,10 +8,13 @@ import base64
 import gzip
 import itertools
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Sequence
 from decimal import Decimal
+from typing import Any
 
 import ipywidgets as widgets
+import numpy as np
 
 from attn_core.show.explorers.base import FAULT, PROBLEM, Computed, Explorer, Stored
 from attn_core.show.live.view import packed
@@ -19,10 +22,10 @@ from attn_core.show.style import font_for
 from attn_core.show.texts import Caption, number
 
 
-class Numbered(dict):
+class Numbered(dict[Any, int]):
     """Distinct things, each with its number in the order of their arrival."""
 
-    def __missing__(self, thing):
+    def __missing__(self, thing: Hashable) -> int:
         self[thing] = len(self)
         return self[thing]
 
@@ -44,6 +47,9 @@ def block(explorer: Explorer) -> str:
 
 
 def _stored(explorer: Explorer, controls: list[dict], offer: Stored) -> str:
+    for control in controls:
+        if "values" not in control:
+            raise ValueError(f"{control['argument']} takes any text: say which texts are on offer")
     # What the explorer's function refuses with a ValueError is not legal.
     panels, lists, captions, templates = Numbered(), Numbered(), Numbered(), Numbered()
     chunks: dict[bytes, int] = {}
@@ -87,10 +93,12 @@ def _stored(explorer: Explorer, controls: list[dict], offer: Stored) -> str:
     return _block(explorer, controls, header, b"".join(chunks))
 
 
-def _described_caption(value, templates: Numbered):
+def _described_caption(value: Any, templates: Numbered) -> Any:
     """A caption for frames.js: the number of its template, and its values, which may be captions."""
     if isinstance(value, Caption):
         return [templates[value.template], {name: _described_caption(v, templates) for name, v in value.values.items()}]
+    if isinstance(value, np.generic):
+        value = value.item()
     # JavaScript would lose digits of greater whole numbers.
     return str(value) if isinstance(value, int) and abs(value) > 2**53 else value
 
@@ -121,11 +129,18 @@ def _described(argument: str, control: widgets.Widget, offered: Sequence | None)
         "kind": "choice" if isinstance(control, (widgets.Text, widgets.Dropdown)) else "slider",
         "texts": texts,
         "values": values,
-        "start": values.index(control.value),
+        "start": _place(argument, control.value, values),
     }
 
 
-def _option_text(option, form: str) -> str:
+def _place(argument: str, start: Any, values: Sequence) -> int:
+    for place, value in enumerate(values):
+        if value == start or (isinstance(start, float) and math.isclose(value, start, abs_tol=1e-9)):
+            return place
+    raise ValueError(f"{argument} starts at {start!r}, which is not on offer")
+
+
+def _option_text(option: str | float, form: str) -> str:
     return option if isinstance(option, str) else number(option, form)
 
 

@@ -136,6 +136,29 @@ def test_every_step_of_a_tenth_is_found():
         assert parts(block(explorer))[0]["controls"][0]["start"] == tenths
 
 
+def test_a_start_between_floats_is_found_and_one_that_is_not_on_offer_is_refused():
+    slider = widgets.FloatSlider(value=0.1 + 0.2, min=0, max=1, step=0.1)
+    explorer = Explorer("steps", {"number": slider}, lambda number: squares(1, "plus"))
+    assert parts(block(explorer))[0]["controls"][0]["start"] == 3
+    with pytest.raises(ValueError, match="number starts at 0.3.*, which is not on offer"):
+        block(offering(explorer, Stored({"number": [0.1, 0.2]})))
+
+
+def test_a_field_for_any_text_cannot_be_stored():
+    explorer = Explorer("words", {"word": widgets.Text(value="a")}, lambda word: squares(1, "plus"))
+    with pytest.raises(ValueError, match="word takes any text: say which texts are on offer"):
+        block(explorer)
+
+
+def test_numbers_of_numpy_and_beyond_those_of_javascript_go_into_captions():
+    def compute(number):
+        return squares(1, "plus")[0], Caption("{a} {b:.1f} {c:,}", a=np.int64(3), b=np.float32(0.5), c=2**60)
+
+    explorer = Explorer("sizes", {"number": widgets.IntSlider(value=1, min=1, max=1)}, compute)
+    header, _, _ = parts(block(explorer))
+    assert header["captions"] == [[0, {"a": 3, "b": 0.5, "c": str(2**60)}]]
+
+
 def test_a_value_that_is_never_legal_is_refused():
     offer = Stored({"d_model": (24, 128), "length": (24,), "base": (10000,), "pair": (1, 64)})
     with pytest.raises(ValueError, match="pair = 64 is on offer"):
