@@ -3,7 +3,7 @@
 Figures and the live view share it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -93,8 +93,8 @@ def as_weights(weights: ArrayLike | None, axes: Sequence[str], hints: Mapping[in
 def matrix_panel(
     values: ArrayLike,
     title: str,
-    row_labels: Sequence[str],
-    column_labels: Sequence[str],
+    row_labels: Iterable[object],
+    column_labels: Iterable[object],
     row_name: str,
     column_name: str,
     unit: str,
@@ -109,7 +109,7 @@ def matrix_panel(
     return Panel(array, title, rows, columns, row_name, column_name, unit)
 
 
-def bar_panel(values: ArrayLike, title: str, labels: Sequence[str], texts: Sequence[str], unit: str) -> Panel:
+def bar_panel(values: ArrayLike, title: str, labels: Iterable[object], texts: Sequence[str], unit: str) -> Panel:
     """A panel of bars: labels stand before them, texts behind, which say each value with its unit.
 
     Raises ValueError where labels or texts do not fit the values, a value is negative or there is nothing to share.

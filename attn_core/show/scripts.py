@@ -1,4 +1,4 @@
-"""The scripts that a browser runs: plain files, joined in a written order to one script.
+"""What a browser gets: the scripts, plain files joined in a written order to one script, and the style sheet.
 
 The files of a package cannot import one another in JupyterLab, nor can those of a page that is opened from a file.
 """
@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from attn_core.show.style import FOR_JAVASCRIPT
+from attn_core.show.style import FOR_CSS, FOR_JAVASCRIPT
 
 HERE = Path(__file__).parent
 LIVE = (
@@ -42,6 +42,12 @@ def joined(files: Sequence[str]) -> str:
 def view_script() -> str:
     """The live view as the module that a widget takes."""
     return joined(LIVE) + "\nexport default { render };\n"
+
+
+def view_style() -> str:
+    """The style sheet of the live view, behind what it gets from style.py."""
+    settings = "".join(f"  --view-{name}: {value};\n" for name, value in FOR_CSS.items())
+    return f".attention-view {{\n{settings}}}\n" + (HERE / "live/view.css").read_text(encoding="utf-8")
 
 
 def page_script() -> str:

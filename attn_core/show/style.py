@@ -1,12 +1,13 @@
 """How everything looks: every colour, palette, font and size, of the figures and of the live view.
 
-The view's scripts get FOR_JAVASCRIPT; view.css styles the text around the canvases with the colours of the page.
+The view's scripts get FOR_JAVASCRIPT and its style sheet FOR_CSS.
 """
 
 import functools
 import io
 from collections.abc import Sequence
 from importlib import resources
+from typing import Any
 
 import numpy as np
 from fontTools import subset
@@ -22,11 +23,15 @@ CURVES = "colorblind"  # a palette of seaborn
 HIDDEN = "#d0d0d0"  # what a mask hides
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"  # on light and on dark cells
 PAPER = "white"
+DARK_PAPER = "#111111"  # of a saved picture where the page says no colour and its text is light
+MIDDLE = "#808080"  # of thin lines; text that is darker on it belongs to a light page
+FAINT_LINE = "#80808080"
+FOCUS = "#1976d2"
 GUIDE = "0.4"  # of lines to compare with: a grey
 # What the reader of a live view chooses: the palettes that stand in for those of the panels, and the accent on a light
 # and on a dark page. The first choice is that of the figures. Grey runs one way also for signed values, darker below 0:
 # else −1 and 1 would look alike.
-CHOICES = {
+CHOICES: dict[str, dict[str, Any]] = {
     "cividis": {"palettes": {}, "light": ACCENT, "dark": "#56b4e9"},
     "viridis": {"palettes": {ONE_SIDED: "viridis", SIGNED: "BrBG"}, "light": "#1a7f6e", "dark": "#35b779"},
     "grey": {"palettes": {ONE_SIDED: "grey", SIGNED: "grey"}, "light": "#595959", "dark": "#b0b0b0"},
@@ -49,14 +54,26 @@ CELL_SIZE = 9
 SMALL_SIZE = 8
 
 # Text of the live view, in pixels
-VIEW_SIZE = 12
-VIEW_TITLE_SIZE = 13
+VIEW_SIZE = 12  # on canvases and in the table
+VIEW_TITLE_SIZE = 13  # of titles, and around them
 
+FOR_CSS = {
+    "size": f"{VIEW_SIZE}px",
+    "title-size": f"{VIEW_TITLE_SIZE}px",
+    "line": MIDDLE,
+    "faint-line": FAINT_LINE,
+    "focus": FOCUS,
+    "option-paper": LIGHT_TEXT,
+    "option-ink": DARK_TEXT,
+}
 FOR_JAVASCRIPT = {
     "CHOICES": CHOICES,
     "HIDDEN": HIDDEN,
     "DARK_TEXT": DARK_TEXT,
     "LIGHT_TEXT": LIGHT_TEXT,
+    "LIGHT_PAPER": "#ffffff",
+    "DARK_PAPER": DARK_PAPER,
+    "MIDDLE": MIDDLE,
     "NUMBERS_UP_TO": NUMBERS_UP_TO,
     "LABEL_LETTERS": LABEL_LETTERS,
     "FAINTEST": FAINTEST,

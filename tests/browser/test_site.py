@@ -18,6 +18,7 @@ from fontTools.ttLib import TTFont
 from page_tools import TOOLS, tool
 
 from attn_core import show
+from attn_core.show.explorers.base import FAULT
 from attn_core.show.explorers.heads import HEAD_COUNTS, head_steps
 from attn_core.show.explorers.qkv import MASKS, qkv_steps
 
@@ -253,6 +254,19 @@ def test_a_sentence_of_ones_own_is_shown_as_python_computes_it(visit, kind):
     for _ in range(2):
         page.keyboard.press("ArrowLeft")
         right(place, "head_explorer")
+
+
+def test_a_fault_of_a_script_is_told_as_one_and_its_author_finds_it_in_the_console(new_page, folder):
+    page = new_page(offline=True)
+    page.goto((folder / AT["qkv_explorer"]).as_uri())
+    place = place_of(page, "qkv_explorer")
+    before = shown(place)["drawn"]
+    page.evaluate("void (Math.exp = () => { throw new Error('out of order'); })")
+    slide(place.locator("input").first, 0)
+    now = shown(place)
+    assert now["problem"] == f"{FAULT}out of order"
+    assert now["drawn"] == before
+    assert any("out of order" in complaint for complaint in page.complaints)
 
 
 def test_too_long_a_sentence_gets_the_sentence_that_python_has_and_the_picture_stays(visit):

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 
 from attn_core.show import style
-from attn_core.show.scripts import HERE, LIVE, joined, page_script, view_script
+from attn_core.show.scripts import HERE, LIVE, joined, page_script, view_script, view_style
 
 
 def test_every_script_of_the_package_is_in_the_one_of_the_pages_and_no_name_is_declared_twice():
@@ -21,12 +21,14 @@ def test_a_widget_gets_a_module_and_a_page_a_script_that_can_be_loaded_from_a_fi
     assert not re.search(r"^\s*(?:import|export)\b", page_script(), re.MULTILINE)
 
 
-def test_the_scripts_name_no_colour_of_their_own_but_those_of_a_page_that_says_none():
-    for file in HERE.rglob("*.js"):
-        colours = set(re.findall(r"#[0-9a-f]{6}\b", file.read_text(encoding="utf-8")))
-        assert colours <= {"#ffffff", "#111111", "#808080"}, file.name
+def test_no_file_but_style_names_a_colour_or_a_palette():
+    names = "|".join([*style.PALETTES, style.CURVES])
+    for file in HERE.rglob("*.*"):
+        if file.suffix in (".js", ".css", ".py") and file.name != "style.py":
+            text = file.read_text(encoding="utf-8")
+            assert not re.search(rf"#[0-9a-f]{{6}}\b|[\"']({names})[\"']", text), file.name
 
 
-def test_what_the_scripts_ask_of_the_style_is_there_and_nothing_more():
-    asked = set(re.findall(r"\bSTYLE\.(\w+)", page_script()))
-    assert asked == set(style.FOR_JAVASCRIPT)
+def test_what_scripts_and_sheet_ask_of_the_style_is_there_and_nothing_more():
+    assert set(re.findall(r"\bSTYLE\.(\w+)", page_script())) == set(style.FOR_JAVASCRIPT)
+    assert set(re.findall(r"var\(--view-([\w-]+)\)", view_style())) == set(style.FOR_CSS)

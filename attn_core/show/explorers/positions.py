@@ -129,10 +129,11 @@ def _learned_steps(d_model: int, length: int, pair: int) -> Shown:
 
 def _alibi_steps(length: int) -> Shown:
     alibi, numbers = AlibiBias(HEADS), range(length)
+    slopes = torch.as_tensor(alibi.slopes).tolist()
     bias = alibi(length, length).double()
     by_distance = bias[:, 0]  # from the first query, the keys stand at distances 0, 1, 2, ...
     first, last = (
-        Caption("(slope {slope:short}): {biases}", slope=alibi.slopes[h].item(), biases=_by_distance(by_distance[h]))
+        Caption("(slope {slope:short}): {biases}", slope=slopes[h], biases=_by_distance(by_distance[h]))
         for h in (0, -1)
     )
     caption = Caption(ALIBI_CAPTION, heads=HEADS, first=first, last=last)

@@ -24,8 +24,8 @@ def scale_steps(d_k: int) -> Shown:
         raise ValueError(f"d_k must lie between 1 and {LARGEST_D_K}, got {d_k}")
     generator = torch.Generator().manual_seed(0)
     q, k = torch.randn(2, 12, LARGEST_D_K, dtype=torch.float64, generator=generator)[..., :d_k]
-    plain = scaled_dot_product_attention(q, k, k, scale=1.0).weights
-    scaled = scaled_dot_product_attention(q, k, k).weights
+    plain, scaled = (scaled_dot_product_attention(q, k, k, scale=scale).weights for scale in (1.0, None))
+    assert plain is not None and scaled is not None  # they are given unless refused
     panels = weight_panels(torch.stack([plain, scaled]), titles=["softmax(QKᵀ)", "softmax(QKᵀ / √d_k)"])
     spread = (q @ k.T).std().item()
     return panels, Caption(

@@ -2,7 +2,7 @@
 
 function look(view) {
   const ink = getComputedStyle(view.root).color;
-  if (ink !== view.theme.ink) view.theme = { ink, name: isDark(blended("#808080", ink)) ? "light" : "dark" };
+  if (ink !== view.theme.ink) view.theme = { ink, name: isDark(blended(STYLE.MIDDLE, ink)) ? "light" : "dark" };
   return { ink, accent: STYLE.CHOICES[view.colours.value][view.theme.name], palettes: view.model.get("palettes") };
 }
 
@@ -10,10 +10,10 @@ function look(view) {
 function themeColours(root) {
   const behind = [];
   for (let node = root; node; node = node.parentElement) behind.unshift(getComputedStyle(node).backgroundColor);
-  const paper = blended("#ffffff", ...behind);
+  const paper = blended(STYLE.LIGHT_PAPER, ...behind);
   const ink = blended(paper, getComputedStyle(root).color);
   if (isDark(paper) !== isDark(ink)) return { paper, ink };
-  return { paper: isDark(ink) ? "#ffffff" : "#111111", ink };
+  return { paper: isDark(ink) ? STYLE.LIGHT_PAPER : STYLE.DARK_PAPER, ink };
 }
 
 // Draws again when the theme changes. Returns what ends that.

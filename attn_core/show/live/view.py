@@ -1,7 +1,6 @@
 """The live view: one anywidget that draws panels on canvases, with its numbers under pointer and arrow keys."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import anywidget
@@ -11,7 +10,7 @@ import traitlets
 from attn_core.show import style
 from attn_core.show.figures.pictures import panel_figure
 from attn_core.show.panels import Panel
-from attn_core.show.scripts import view_script
+from attn_core.show.scripts import view_script, view_style
 
 MimeBundle = tuple[dict[str, Any], dict[str, Any]]  # data and metadata by their kind
 
@@ -28,10 +27,10 @@ class AttentionView(anywidget.AnyWidget):
     """
 
     _esm = view_script()
-    _css = Path(__file__).parent / "view.css"
+    _css = view_style()
 
     values = traitlets.Bytes(b"").tag(sync=True)
-    panel_layout = traitlets.List([]).tag(sync=True)
+    panel_layout: traitlets.List = traitlets.List([]).tag(sync=True)
     palettes = traitlets.Dict({}).tag(sync=True)
     font = traitlets.Bytes(b"").tag(sync=True)
     caption = traitlets.Unicode("").tag(sync=True)

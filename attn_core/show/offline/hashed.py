@@ -56,7 +56,9 @@ def head_maps(tokens: Sequence[str], embed_dim: int, num_heads: int) -> torch.Te
     """
     vectors = token_vectors(tokens, embed_dim)[None]
     q, k = (split_heads(vectors @ matrix.T, num_heads) for matrix in _projections(embed_dim))
-    return scaled_dot_product_attention(q, k, k).weights[0]  # the values change no weight
+    weights = scaled_dot_product_attention(q, k, k).weights  # the values change no weight
+    assert weights is not None  # they are given unless refused
+    return weights[0]
 
 
 def token_vectors(tokens: Sequence[str], embed_dim: int) -> torch.Tensor:
@@ -81,8 +83,8 @@ def _seed(token: str) -> int:
     return seed
 
 
-def _numbers(seeds: np.ndarray, places: np.ndarray) -> np.ndarray:
-    x = seeds + places * np.uint32(0x9E3779B9)  # arrays of uint32 wrap
+def _numbers(seeds: np.ndarray | np.uint32, places: np.ndarray) -> np.ndarray:
+    x: np.ndarray = seeds + places * np.uint32(0x9E3779B9)  # arrays of uint32 wrap
     x ^= x >> 16
     x *= np.uint32(0x7FEB352D)
     x ^= x >> 15
