@@ -6,8 +6,9 @@ import ipywidgets
 import pytest
 
 from attn_core.show import style
+from attn_core.show.explorers.base import values_of
 
-from .explorer_page import CASES, CORNERS, SHOWN, control_on_page, fresh, legal_values, settings_shown, wait_until_right
+from .explorer_page import CASES, CORNERS, SHOWN, control_on_page, fresh, settings_shown, wait_until_right
 
 SLIDERS = [
     (name, argument)
@@ -31,7 +32,7 @@ def moved_alike(explorer, argument, value):
 @pytest.mark.parametrize("name, argument", SLIDERS)
 def test_a_slider_moved_by_keys_shows_what_python_computes(explorers, name, argument):
     box, explorer = fresh(explorers, name), CASES[name].make()
-    places = legal_values(explorer.controls[argument])
+    places = values_of(explorer.controls[argument])
     control_on_page(box, explorer, argument).locator(".noUi-handle").focus()
     explorers.keyboard.press("Home")
     shown, _ = wait_until_right(box, name, moved_alike(explorer, argument, places[0]))
@@ -53,7 +54,7 @@ def test_a_slider_moved_by_keys_shows_what_python_computes(explorers, name, argu
 def test_a_slider_dragged_by_mouse_shows_what_python_computes_in_its_colours(explorers, name, argument):
     box, explorer = fresh(explorers, name), CASES[name].make()
     control = control_on_page(box, explorer, argument)
-    places = legal_values(explorer.controls[argument])
+    places = values_of(explorer.controls[argument])
     for stop in STOPS:
         place = round(stop * (len(places) - 1))
         control.scroll_into_view_if_needed()

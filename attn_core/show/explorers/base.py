@@ -5,6 +5,7 @@ The tests call the functions over their whole range; a control only calls the fu
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import ipywidgets as widgets
@@ -115,6 +116,18 @@ class Explorer(widgets.VBox):
 def number_slider(description: str, numbers: Sequence[int], value: int) -> widgets.SelectionSlider:
     """A slider over these numbers."""
     return widgets.SelectionSlider(options=_labelled(numbers), value=value, description=description)
+
+
+def values_of(slider: widgets.Widget) -> list:
+    """Every value that a slider can be moved to, in order.
+
+    Counted in decimals: three steps of 0.1 are 0.3, as the slider says, not 0.30000000000000004.
+    """
+    if hasattr(slider, "options"):
+        return [option[1] if isinstance(option, tuple) else option for option in slider.options]
+    first, last, step = (Decimal(str(number)) for number in (slider.min, slider.max, slider.step))
+    kind = int if isinstance(slider, widgets.IntSlider) else float
+    return [kind(first + i * step) for i in range(int((last - first) / step) + 1)]
 
 
 def _labelled(numbers: Sequence[int]) -> tuple[tuple[str, int], ...]:

@@ -10,13 +10,12 @@ import itertools
 import json
 import math
 from collections.abc import Hashable, Sequence
-from decimal import Decimal
 from typing import Any
 
 import ipywidgets as widgets
 import numpy as np
 
-from attn_core.show.explorers.base import FAULT, PROBLEM, Computed, Explorer, Stored
+from attn_core.show.explorers.base import FAULT, PROBLEM, Computed, Explorer, Stored, values_of
 from attn_core.show.live.view import packed
 from attn_core.show.style import font_for
 from attn_core.show.texts import Caption, number
@@ -119,7 +118,7 @@ def _described(argument: str, control: widgets.Widget, offered: Sequence | None)
     if isinstance(control, widgets.Text) and offered is None:
         return {"argument": argument, "label": control.description, "kind": "text", "start": control.value}
     if offered is None:
-        offered = control.options if hasattr(control, "options") else _steps(control.min, control.max, control.step)
+        offered = control.options if hasattr(control, "options") else values_of(control)
     form = getattr(control, "readout_format", "")
     pairs = [option if isinstance(option, tuple) else (_option_text(option, form), option) for option in offered]
     texts, values = map(list, zip(*pairs, strict=True))
@@ -142,13 +141,6 @@ def _place(argument: str, start: Any, values: Sequence) -> int:
 
 def _option_text(option: str | float, form: str) -> str:
     return option if isinstance(option, str) else number(option, form)
-
-
-def _steps(least: float, most: float, step: float) -> list:
-    """From the least in steps, in decimals: 0.1 + 0.1 + 0.1 is 0.3 as the control says it, not 0.30000000000000004."""
-    first, last, width = (Decimal(str(x)) for x in (least, most, step))
-    kind = int if all(isinstance(x, int) for x in (least, step)) else float
-    return [kind(first + i * width) for i in range(int((last - first) / width) + 1)]
 
 
 def _block(explorer: Explorer, controls: list[dict], header: dict, values: bytes) -> str:

@@ -4,6 +4,7 @@ import ipywidgets
 import numpy as np
 
 from attn_core.show.explorers import exported
+from attn_core.show.explorers.base import values_of
 from attn_core.show.style import MOST_TOKENS
 
 SENTENCES = ("猫吃鱼", "the keys to the cabinet", "x", "猫 " * MOST_TOKENS)
@@ -33,10 +34,7 @@ def settings_of(control):
     """Every value that a control can be moved to; of a field for sentences, some."""
     if isinstance(control, ipywidgets.Text):
         return SENTENCES
-    if isinstance(control, ipywidgets.SelectionSlider):
-        return [option[1] if isinstance(option, tuple) else option for option in control.options]
-    count = round((control.max - control.min) / control.step) + 1
-    return [control.min + i * control.step for i in range(count)]
+    return values_of(control)
 
 
 def pixels(explorer):
