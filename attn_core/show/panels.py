@@ -1,4 +1,5 @@
-"""What is drawn: a panel is one matrix with its tokens and its scale, as a map or as lines, or one column of bars.
+"""What is drawn: a panel is one matrix with its tokens and its scale, as a map or as lines, or one
+column of bars.
 
 Figures and the live view share it.
 """
@@ -18,11 +19,13 @@ class Panel(NamedTuple):
     """One matrix to look at, or one column of numbers as bars: see `line_panel` and `bar_panel`.
 
     values: (rows, columns). title: one line above it.
-    row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns are.
-    unit: what one cell is, in a word: "weight", "share", "score", "value"; "bucket" for whole numbers that name one.
+    row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns
+    are.
+    unit: what one cell is, in a word: "weight", "share", "score", "value"; "bucket" for whole
+    numbers that name one.
     texts: only of bars, one per row: what stands beside the bar.
-    kind: how it is drawn: a "map" of coloured cells, "lines" from rows to columns that are the stronger the greater the
-    value, or "bars" whose lengths are shares of the sum of all.
+    kind: how it is drawn: a "map" of coloured cells, "lines" from rows to columns that are the
+    stronger the greater the value, or "bars" whose lengths are shares of the sum of all.
     """
 
     values: np.ndarray
@@ -37,7 +40,9 @@ class Panel(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The scale: 0 to 1 for weights and shares (so maps compare), to the sum for bars, else from 0 or around it."""
+        """The scale: 0 to 1 for weights and shares (so maps compare), to the sum for bars, else
+        from 0 or around it.
+        """
         if self.kind == "bars":
             return 0.0, float(self.values.sum())
         if self.unit in ("weight", "share"):
@@ -48,12 +53,16 @@ class Panel(NamedTuple):
 
     @property
     def palette(self) -> str:
-        """A colour map that colour-blind readers can tell apart: one-sided where nothing is below 0."""
+        """A colour map that colour-blind readers can tell apart: one-sided where nothing is below
+        0.
+        """
         return style.ONE_SIDED if self.unit in ("weight", "share", "bucket") else style.SIGNED
 
     @property
     def stretch(self) -> tuple[float, float]:
-        """Width and height of a cell in units of its shorter side: no map is thinner than a quarter of its length."""
+        """Width and height of a cell in units of its shorter side: no map is thinner than a quarter
+        of its length.
+        """
         rows, columns = self.values.shape
         return max(1.0, rows / (4 * columns)), max(1.0, columns / (4 * rows))
 
@@ -61,8 +70,8 @@ class Panel(NamedTuple):
 def as_array(values: ArrayLike | None, axes: Sequence[str], name: str, hints: Mapping[int, str] = {}) -> np.ndarray:
     """A float array with axes such as ("L", "S"), from a tensor, an array or nested lists.
 
-    hints: by number of axes, what to do about it. Raises ValueError for other axes and no numbers, TypeError for
-    what is no array of numbers.
+    hints: by number of axes, what to do about it. Raises ValueError for other axes and no numbers,
+    TypeError for what is no array of numbers.
     """
     if values is None:
         raise TypeError(f"{name} is None: a layer gives its weights where it is called with need_weights=True")
@@ -112,7 +121,8 @@ def matrix_panel(
 def bar_panel(values: ArrayLike, title: str, labels: Iterable[object], texts: Sequence[str], unit: str) -> Panel:
     """A panel of bars: labels stand before them, texts behind, which say each value with its unit.
 
-    Raises ValueError where labels or texts do not fit the values, a value is negative or there is nothing to share.
+    Raises ValueError where labels or texts do not fit the values, a value is negative or there is
+    nothing to share.
     """
     column = as_array(values, ("bars",), title)[:, None]
     if not (column.min() >= 0 and 0 < column.sum() < np.inf):
@@ -124,7 +134,8 @@ def bar_panel(values: ArrayLike, title: str, labels: Iterable[object], texts: Se
 
 
 def line_panel(weights: ArrayLike, title: str, query_tokens: Tokens = None, key_tokens: Tokens = None) -> Panel:
-    """A panel for one map of weights (L, S) as lines: queries on the left, keys on the right, a line for each weight.
+    """A panel for one map of weights (L, S) as lines: queries on the left, keys on the right, a
+    line for each weight.
 
     Tokens and errors as in `weight_panels`.
     """
@@ -139,7 +150,8 @@ def weight_panels(
     """One panel per head for weights (H, L, S).
 
     query_tokens: L tokens, or their numbers. key_tokens: S tokens; the query tokens where L = S.
-    Raises ValueError where the shapes, the tokens or the titles do not fit, or a weight is not between 0 and 1.
+    Raises ValueError where the shapes, the tokens or the titles do not fit, or a weight is not
+    between 0 and 1.
     """
     heads = as_weights(weights, ("H", "L", "S"), {2: "use heatmap for one map", 4: "take one of the batch, weights[0]"})
     count, length, keys = heads.shape

@@ -1,6 +1,8 @@
-"""What a browser gets: the scripts, plain files joined in a written order to one script, and the style sheet.
+"""What a browser gets: the scripts, plain files joined in a written order to one script, and the
+style sheet.
 
-The files of a package cannot import one another in JupyterLab, nor can those of a page that is opened from a file.
+The files of a package cannot import one another in JupyterLab, nor can those of a page that is
+opened from a file.
 """
 
 import json
@@ -51,7 +53,10 @@ def view_style() -> str:
 
 
 def page_script() -> str:
-    """What starts every explorer of a page without a kernel. Its functions that compute frames are in `attention`."""
+    """What starts every explorer of a page without a kernel.
+
+    Its functions that compute frames are in `attention`.
+    """
     return (
         f"const attention = (() => {{\n{joined([*LIVE, *OFFLINE, *COMPUTED])}\nstartAll();\nreturn COMPUTED;\n}})();\n"
     )

@@ -28,9 +28,9 @@ MIDDLE = "#808080"  # of thin lines; text that is darker on it belongs to a ligh
 FAINT_LINE = "#80808080"
 FOCUS = "#1976d2"
 GUIDE = "0.4"  # of lines to compare with: a grey
-# What the reader of a live view chooses: the palettes that stand in for those of the panels, and the accent on a light
-# and on a dark page. The first choice is that of the figures. Grey runs one way also for signed values, darker below 0:
-# else −1 and 1 would look alike.
+# What the reader of a live view chooses: the palettes that stand in for those of the panels, and
+# the accent on a light and on a dark page. The first choice is that of the figures. Grey runs one
+# way also for signed values, darker below 0: else −1 and 1 would look alike.
 CHOICES: dict[str, dict[str, Any]] = {
     "cividis": {"palettes": {}, "light": ACCENT, "dark": "#56b4e9"},
     "viridis": {"palettes": {ONE_SIDED: "viridis", SIGNED: "BrBG"}, "light": "#1a7f6e", "dark": "#35b779"},
@@ -85,7 +85,9 @@ FOR_JAVASCRIPT = {
 
 @functools.cache
 def rc_params() -> dict:
-    """rcParams of every figure, for `matplotlib.rc_context`; the first call registers the Chinese font."""
+    """rcParams of every figure, for `matplotlib.rc_context`; the first call registers the Chinese
+    font.
+    """
     font_manager.fontManager.addfont(_chinese_font())
     name = font_manager.FontProperties(fname=_chinese_font()).get_name()
     # DejaVu first: the Chinese font lacks some Greek letters and signs.
@@ -99,13 +101,16 @@ def is_dark(colour: Sequence[float]) -> bool:
 
 
 def palette_colours(name: str) -> list[str]:
-    """The 256 colours of a colour map as #rrggbb, so that the live view paints what the figures paint."""
+    """The 256 colours of a colour map as #rrggbb, so that the live view paints what the figures
+    paint.
+    """
     levels = (colormaps[name](np.arange(256))[:, :3] * 255).round().astype(int)
     return [f"#{r:02x}{g:02x}{b:02x}" for r, g, b in levels]
 
 
 def font_for(text: str) -> bytes:
-    """A small font with the characters of a text that common Latin fonts lack, such as 猫; empty where there are none.
+    """A small font with the characters of a text that common Latin fonts lack, such as 猫; empty
+    where there are none.
 
     The live view sends it to the browser, which may not have a Chinese font.
     """

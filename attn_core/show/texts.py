@@ -1,4 +1,6 @@
-"""Numbers and captions as readers see them. texts.js does the same in the browser, and the tests compare both."""
+"""Numbers and captions as readers see them. texts.js does the same in the browser, and the tests
+compare both.
+"""
 
 import math
 import re
@@ -14,8 +16,8 @@ _FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 def number(value: float, form: str = CELL) -> str:
     """A number in a form of Python's `format`, with a true minus sign and without minus zero.
 
-    form: ".2f", ",.2f" or ",", or "short" for at most four decimals and no zeros at the end. Rounding is Python's:
-    what lies exactly between two goes to the even one.
+    form: ".2f", ",.2f" or ",", or "short" for at most four decimals and no zeros at the end.
+    Rounding is Python's: what lies exactly between two goes to the even one.
     """
     if isinstance(value, float | np.floating) and math.isinf(value):
         return MINUS + "∞" if value < 0 else "∞"
@@ -27,16 +29,20 @@ def number(value: float, form: str = CELL) -> str:
 
 
 def cell(value: float) -> str:
-    """A number as it stands in a cell. The live view has float32, so that is what figures write as well."""
+    """A number as it stands in a cell.
+
+    The live view has float32, so that is what figures write as well.
+    """
     with np.errstate(over="ignore"):  # what float32 cannot hold is infinite there
         return number(float(np.float32(value)))
 
 
 class Caption(str):
-    """A text for readers, filled into a template; both are kept for pages without a kernel and for translations.
+    """A text for readers, filled into a template; both are kept for pages without a kernel and for
+    translations.
 
-    A field is {name}, {name:form} with a form of `number`, or {name:head|heads}, of which the first stands for 1 and
-    the second for every other number. A value may be a caption itself.
+    A field is {name}, {name:form} with a form of `number`, or {name:head|heads}, of which the first
+    stands for 1 and the second for every other number. A value may be a caption itself.
     """
 
     template: str

@@ -1,6 +1,6 @@
 """Explorers, one module each; `base` has what they share.
 
-A pure function computes what each shows; these are the ones that the notebooks also call by themselves.
+A pure function computes what each shows; the notebooks also call these functions by themselves.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from attn_core.show.explorers.trained import trained_head_steps
 
 
 def exported() -> dict[str, Callable[..., Explorer]]:
-    """Every explorer that `attn_core.show` exports, by its name: what makes one, some of them from arguments."""
+    """What makes each explorer that `attn_core.show` exports, by its name."""
     from attn_core import show  # only now: it imports this package first
 
     return {name: getattr(show, name) for name in show.__all__ if name.endswith("_explorer")}

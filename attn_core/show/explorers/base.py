@@ -1,6 +1,8 @@
-"""What every explorer is: controls above a live view, and a pure function from what they say to panels and a caption.
+"""What every explorer is: controls above a live view, and a pure function from what they say to
+panels and a caption.
 
-The tests call the functions over their whole range; a control only calls the function and hands the result to the view.
+The tests call the functions over their whole range; a control only calls the function and hands the
+result to the view.
 """
 
 import logging
@@ -23,10 +25,13 @@ Choice = tuple[Sequence[int], int]  # what a control may say, in ascending order
 
 
 class Stored(NamedTuple):
-    """What an explorer offers on a page without a kernel, where all frames are computed when the page is made.
+    """What an explorer offers on a page without a kernel, where all frames are computed when the
+    page is made.
 
-    offered: by argument the values on offer, or (label, value) pairs; where not given, all that the control has.
-    stays_full: controls that, when at their last value, go to the last one again where another changes what is legal.
+    offered: by argument the values on offer, or (label, value) pairs; where not given, all that the
+    control has.
+    stays_full: controls that, when at their last value, go to the last one again where another
+    changes what is legal.
     """
 
     offered: Mapping[str, Sequence] = {}
@@ -36,9 +41,11 @@ class Stored(NamedTuple):
 class Computed(NamedTuple):
     """What an explorer offers on a page without a kernel where there are too many states to store.
 
-    function: its name in COMPUTED, where the script beside the explorer's module puts it; it computes each frame.
+    function: its name in COMPUTED, where the script beside the explorer's module puts it; it
+    computes each frame.
     pieces: what else it gets, made in Python so that no text stands in two places.
-    rows: what is legal among the listed controls, as places among their values; then what else the function gets.
+    rows: what is legal among the listed controls, as places among their values; then what else the
+    function gets.
     offered: as in Stored.
     """
 
@@ -52,12 +59,14 @@ class Computed(NamedTuple):
 class Explorer(widgets.VBox):
     """Controls above a view.
 
-    name: what is explored. controls: by the name of the argument that each feeds. compute: a pure function from those
-    arguments to panels and a caption. For a setting that cannot be shown it raises ValueError or TypeError with a
-    sentence, which the reader sees below the last picture. Any other error is a fault, and goes to the log as well.
-    fit: takes the same arguments after each move and returns, for controls whose choices depend on others, the choices
-    that are legal now and the one to take: {"num_heads": ([1, 2, 4], 4)}.
-    offline: makes what it offers on a page without a kernel, Stored or Computed; it is called when a page is made.
+    name: what is explored. controls: by the name of the argument that each feeds. compute: a pure
+    function from those arguments to panels and a caption. For a setting that cannot be shown it
+    raises ValueError or TypeError with a sentence, which the reader sees below the last picture.
+    Any other error is a fault, and goes to the log as well.
+    fit: takes the same arguments after each move and returns, for controls whose choices depend on
+    others, the choices that are legal now and the one to take: {"num_heads": ([1, 2, 4], 4)}.
+    offline: makes what it offers on a page without a kernel, Stored or Computed; it is called when
+    a page is made.
     """
 
     def __init__(
@@ -139,6 +148,7 @@ def _offer(control: widgets.SelectionSlider | widgets.IntSlider, options: Sequen
         with control.hold_sync():
             control.max, control.value = options[-1], chosen
     elif control.options != _labelled(options):
-        # Not in one message: the browser would set the handle before it knew the new range, and send a wrong end back.
+        # Not in one message: the browser would set the handle before it knew the new range, and
+        # send a wrong end back.
         control.options = _labelled(options)  # selects the first of them
         control.value = chosen

@@ -1,4 +1,4 @@
-"""The explorer of costs: where the FLOPs and the memory of one attention layer go, up to a million tokens."""
+"""The explorer of costs: where the FLOPs and the memory of an attention layer go."""
 
 import ipywidgets as widgets
 
@@ -29,9 +29,11 @@ HIDDEN_PAIRS = (
 
 
 def cost_steps(seq_len: int, embed_dim: int, num_heads: int, num_kv_heads: int, causal: bool) -> Shown:
-    """What one layer costs on one sequence, forward: its FLOPs by part and its memory in float32, each as bars.
+    """What one layer costs on one sequence, forward: its FLOPs by part and its memory in float32,
+    each as bars.
 
-    causal: only the pairs that a causal mask leaves are counted. Raises ValueError as `attention_cost` does.
+    causal: only the pairs that a causal mask leaves are counted. Raises ValueError as
+    `attention_cost` does.
     """
     cost = attention_cost(seq_len, embed_dim, num_heads, num_kv_heads=num_kv_heads, causal=causal)
     flops, total = cost.flops, cost.total_flops
@@ -75,9 +77,11 @@ def cost_steps(seq_len: int, embed_dim: int, num_heads: int, num_kv_heads: int, 
 
 
 def crossing_length(embed_dim: int, num_heads: int, num_kv_heads: int, causal: bool) -> int:
-    """The length at which scores and weighted sum cost exactly as much as the projections; past it they cost more."""
-    # With D = embed_dim and w = the width of all keys, 2 · pairs · D = 2 · n · (D + w) · D: each query must see D + w
-    # keys on average. Without a mask it sees n, with a causal one (n + 1) / 2.
+    """The length at which scores and weighted sum cost exactly as much as the projections; past it
+    they cost more.
+    """
+    # With D = embed_dim and w = the width of all keys, 2 · pairs · D = 2 · n · (D + w) · D: each
+    # query must see D + w keys on average. Without a mask it sees n, with a causal one (n + 1) / 2.
     keys = embed_dim + num_kv_heads * (embed_dim // num_heads)
     return 2 * keys - 1 if causal else keys
 
@@ -100,7 +104,9 @@ def share_text(share: float) -> Caption:
 
 
 def cost_explorer() -> Explorer:
-    """Sliders for length, dimension, heads, kv heads and the mask; they start at the size that the document counts."""
+    """Sliders for length, dimension, heads, kv heads and the mask; they start at the size that the
+    document counts.
+    """
     kv_heads = number_slider("kv heads", _divisors(8), 8)
     controls = {
         "seq_len": number_slider("sequence length", LENGTHS, 1024),
@@ -111,7 +117,8 @@ def cost_explorer() -> Explorer:
     }
 
     def fit(embed_dim: int, num_heads: int, num_kv_heads: int, **_) -> dict[str, Choice]:
-        # As many kv heads as heads stay so: else more heads would quietly become other heads that share their keys.
+        # As many kv heads as heads stay so: else more heads would quietly become other heads that
+        # share their keys.
         shared = num_kv_heads < kv_heads.options[-1][1]
         heads = _choice(_divisors(embed_dim), num_heads)
         return {"num_heads": heads, "num_kv_heads": _choice(_divisors(heads[1]), num_kv_heads if shared else heads[1])}

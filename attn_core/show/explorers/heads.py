@@ -1,4 +1,4 @@
-"""The explorer of heads and dimensions: the maps of an untrained layer on a sentence, and what its size costs."""
+"""The explorer of heads and dimensions: maps of an untrained layer, and what its size costs."""
 
 import ipywidgets as widgets
 
@@ -22,7 +22,10 @@ CAPTION = (
 
 
 def head_steps(embed_dim: int, num_heads: int, sentence: str = "".join(SENTENCE)) -> Shown:
-    """The maps of an untrained layer on one sentence, and what its size costs. Raises ValueError as `split_tokens`."""
+    """The maps of an untrained layer on one sentence, and what its size costs.
+
+    Raises ValueError as `split_tokens`.
+    """
     tokens = split_tokens(sentence)
     split = SPLITS["spaces" if len(sentence.split()) > 1 else "characters"]
     sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "head_dim": embed_dim // num_heads, "tokens": len(tokens)}
@@ -43,7 +46,7 @@ def legal_heads(embed_dim: int) -> list[int]:
 
 
 def head_explorer() -> Explorer:
-    """A field for a sentence, sliders for heads and dimension; a map per head and what the layer costs."""
+    """A field for a sentence, sliders for heads and dimension; a map per head and the costs."""
     sentence = widgets.Text(
         value="".join(SENTENCE),
         description="sentence",

@@ -1,4 +1,4 @@
-"""The explorer of positions: five encodings side by side, as tables, by distance, and one frequency at a time."""
+"""The explorer of positions: five encodings as tables, by distance, and one frequency at a time."""
 
 import math
 from collections.abc import Sequence
@@ -45,10 +45,11 @@ BY_DISTANCE = {
 
 
 def position_steps(encoding: str, d_model: int, length: int, base: float, pair: int) -> Shown:
-    """What an encoding does to `length` positions: its table or bias, the same by distance, and one pair of columns.
+    """What an encoding does to `length` positions: its table or bias, the same by distance, and one
+    pair of columns.
 
-    d_model: the width, even; of one head for rotary. pair: i of the columns 2i and 2i + 1, from 0 to d_model/2 - 1.
-    Biases have no pairs and come without the last panel.
+    d_model: the width, even; of one head for rotary. pair: i of the columns 2i and 2i + 1, from 0
+    to d_model/2 - 1. Biases have no pairs and come without the last panel.
     Raises ValueError for what the explorer does not offer.
     """
     if encoding not in ENCODINGS:
@@ -106,7 +107,8 @@ def _wave_steps(encoding: str, d_model: int, length: int, base: float, pair: int
 def _learned_steps(d_model: int, length: int, pair: int) -> Shown:
     with torch.random.fork_rng(devices=[]):  # starting a table must not use up the reader's random numbers
         weight = LearnedPositionalEncoding(d_model, length).weight.detach().float()
-    # The same start as in the class, from a seed; in float64 so that products do not depend on the order of summing.
+    # The same start as in the class, from a seed; in float64 so that products do not depend on the
+    # order of summing.
     table = weight.normal_(std=0.02, generator=torch.Generator().manual_seed(0)).double()
     products = table @ table.T
     neighbours = products.diagonal(1)
@@ -175,7 +177,9 @@ def _by_distance(values: Sequence[float] | torch.Tensor, form: str = "short") ->
 
 
 def position_explorer() -> Explorer:
-    """Sliders for the encoding, width, length, base and one pair of columns; its table, its distances and the pair."""
+    """Sliders for the encoding, width, length, base and one pair of columns; its table, its
+    distances and the pair.
+    """
     width = widgets.IntSlider(value=24, min=WIDTHS[0], max=WIDTHS[-1], step=WIDTHS.step, description="d_model")
     controls = {
         "encoding": widgets.SelectionSlider(options=ENCODINGS, value="sinusoidal", description="encoding"),

@@ -18,7 +18,9 @@ CAPTION = "a1 gives weight {first:.4f} to a1 and {second:.4f} to a2; its output 
 
 
 def qkv_steps(a1_1: float, a1_2: float, a2_1: float, a2_2: float, mask: str = "none") -> Shown:
-    """Every step of the document's example for the vectors a1 and a2: input, Q, K, V, scores, weights, output."""
+    """Every step of the document's example for the vectors a1 and a2: input, Q, K, V, scores,
+    weights, output.
+    """
     if mask not in MASKS:
         raise ValueError(f"mask must be one of {', '.join(MASKS)}, got {mask!r}")
     a = torch.tensor([[a1_1, a1_2], [a2_1, a2_2]], dtype=torch.float64)

@@ -19,7 +19,9 @@ CAPTION = (
 
 
 def scale_steps(d_k: int) -> Shown:
-    """Weights of 12 random tokens from scores with and without the division by √d_k, for keys of width d_k."""
+    """Weights of 12 random tokens from scores with and without the division by √d_k, for keys of
+    width d_k.
+    """
     if not 1 <= d_k <= LARGEST_D_K:
         raise ValueError(f"d_k must lie between 1 and {LARGEST_D_K}, got {d_k}")
     generator = torch.Generator().manual_seed(0)
@@ -40,7 +42,9 @@ def scale_steps(d_k: int) -> Shown:
 
 
 def entropy(weights: torch.Tensor) -> float:
-    """The mean entropy of the rows, in bits: 0 for one key that gets everything, log2 S for equal weights."""
+    """The mean entropy of the rows, in bits: 0 for one key that gets everything, log2 S for equal
+    weights.
+    """
     return torch.special.entr(weights).sum(-1).mean().item() / math.log(2)
 
 

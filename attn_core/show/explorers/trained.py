@@ -12,7 +12,8 @@ from attn_core.show.style import MOST_TOKENS
 from attn_core.show.texts import Caption
 
 PICTURES = ("map", "lines")
-# On a page without a kernel, where the model cannot read any other, behind the sentence that the call names.
+# On a page without a kernel, where the model cannot read any other, behind the sentence that the
+# call names.
 OFFERED = (
     "The cat did not cross the street because it was tired.",
     "The cat did not cross the street because it was wide.",
@@ -32,8 +33,10 @@ def trained_head_steps(
 ) -> Shown:
     """The weights of one head for a sentence, as a map or as lines. layer, head: counted from 1.
 
-    read: gives the tokens and the weights of a sentence. scores: for each (layer, head) what the probes say of it.
-    Raises ValueError for a picture that is not offered, a head that is not there, and more than MOST_TOKENS tokens.
+    read: gives the tokens and the weights of a sentence. scores: for each (layer, head) what the
+    probes say of it.
+    Raises ValueError for a picture that is not offered, a head that is not there, and more than
+    MOST_TOKENS tokens.
     """
     if picture not in PICTURES:
         raise ValueError(f"picture must be one of {', '.join(PICTURES)}, got {picture!r}")
@@ -56,7 +59,8 @@ def trained_head_steps(
 def trained_explorer(
     read: Reader, scores: Mapping[tuple[int, int], str], sentence: str, layer: int = 1, head: int = 1
 ) -> Explorer:
-    """Sliders for layer and head of a trained model and a field for a sentence; its map or its lines, and its score.
+    """Sliders for layer and head of a trained model and a field for a sentence; its map or its
+    lines, and its score.
 
     read, scores: as in `trained_head_steps`. sentence, layer, head: what is shown first.
     """

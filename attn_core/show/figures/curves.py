@@ -28,12 +28,15 @@ def interval_curves(
     log_y: bool = False,
     limits: tuple[float, float] | None = None,
 ) -> CourseFigure:
-    """One curve of means for each value of `by`, with a bar for the interval; marker and colour tell them apart.
+    """One curve of means for each value of `by`, with a bar for the interval; marker and colour
+    tell them apart.
 
     The curves are moved sideways a little, so that no bar hides another.
 
-    estimates: one row per point, with the columns x, by, mean, low and high; a mean that is not there is left out.
-    guides: names with x and y values of lines to compare with, drawn grey and broken. limits: of the y axis.
+    estimates: one row per point, with the columns x, by, mean, low and high; a mean that is not
+    there is left out.
+    guides: names with x and y values of lines to compare with, drawn grey and broken. limits: of
+    the y axis.
     Raises ValueError for missing columns or more curves than markers.
     """
     if missing := [name for name in (x, by, "mean", "low", "high") if name not in estimates]:

@@ -1,4 +1,4 @@
-"""A figure of the course: it knows its text, looks the same everywhere and is saved as the same bytes each time."""
+"""A figure of the course: it knows its text and is saved as the same bytes each time."""
 
 import base64
 import io
@@ -39,7 +39,8 @@ class CourseFigure(Figure):
             data = io.BytesIO()
             _settle(self)
             self.savefig(data, format="png")
-        # 256 colours, each at most a few of 255 levels off: a third of the size, so that notebooks stay small.
+        # 256 colours, each at most a few of 255 levels off: a third of the size, so that notebooks
+        # stay small.
         picture, data = Image.open(data).convert("RGB"), io.BytesIO()
         picture.quantize(256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(data, "png", optimize=True)
         encoded = base64.b64encode(data.getvalue()).decode()
@@ -59,7 +60,9 @@ def new_figure(
 
 
 def save(figure: Figure, path: str | os.PathLike) -> Path:
-    """Write a figure as PNG, SVG or PDF, whichever the name ends in. The same figure gives the same bytes each time.
+    """Write a figure as PNG, SVG or PDF, whichever the name ends in.
+
+    The same figure gives the same bytes each time.
 
     The file appears whole or not at all. Raises ValueError for another ending.
     """
@@ -82,9 +85,11 @@ def save(figure: Figure, path: str | os.PathLike) -> Path:
 
 
 def _settle(figure: Figure) -> None:
-    """Lay a figure out for good when it is first shown or saved: else each drawing would move its parts a little.
+    """Lay a figure out for good when it is first shown or saved: else each drawing would move its
+    parts a little.
 
-    Twice, since the first time the places of the axis labels are not known yet and no room is left for them.
+    Twice, since the first time the places of the axis labels are not known yet and no room is left
+    for them.
     """
     engine = figure.get_layout_engine()
     if isinstance(engine, ConstrainedLayoutEngine):

@@ -1,4 +1,4 @@
-"""Panels as static figures: heatmaps on one scale, lines and bars, each with a text that says what it shows."""
+"""Panels as static figures: maps on one scale, lines and bars, with a text that says what is shown."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ from attn_core.show.texts import cell
 def heatmap(
     weights: ArrayLike, query_tokens: Tokens = None, key_tokens: Tokens = None, *, title: str | None = None
 ) -> CourseFigure:
-    """One map of attention weights (L, S): rows are queries, columns are keys, colours run from 0 to 1.
+    """One map of attention weights (L, S): rows are queries, columns are keys, on a scale of 0 to 1.
 
-    query_tokens, key_tokens: L and S tokens; numbers where not given. Numbers stand in the cells up to 8 tokens;
-    past 40 tokens the labels are thinned.
+    query_tokens, key_tokens: L and S tokens; numbers where not given. Numbers stand in the cells up
+    to 8 tokens; past 40 tokens the labels are thinned.
     Raises ValueError where the tokens do not fit the weights, or a weight is not between 0 and 1.
     """
     hints = {3: "use head_grid for several maps", 4: "use head_grid(weights[0]) for the first of a batch"}
@@ -35,12 +35,15 @@ def head_grid(
     titles: Sequence[str] | None = None,
     title: str | None = None,
 ) -> CourseFigure:
-    """One map per head, (H, L, S), side by side on one scale. Tokens, titles and errors as in `heatmap`."""
+    """One map per head, (H, L, S), side by side on one scale.
+
+    Tokens, titles and errors as in `heatmap`.
+    """
     return panel_figure(weight_panels(weights, query_tokens, key_tokens, titles), title=title)
 
 
 def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: int = 4) -> CourseFigure:
-    """A static figure of any panels, at most `columns` of them in a row, or one where there are bars."""
+    """A static figure of any panels, at most `columns` in a row, or one where there are bars."""
     if not panels:
         raise ValueError("there must be at least one panel to draw, got none")
     bars = any(panel.kind == "bars" for panel in panels)
@@ -49,7 +52,7 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     longest = max(max(panel.values.shape) for panel in panels)
     side = 3.4 if len(panels) == 1 else 2.6
     side += 0.04 * max(0, min(longest, style.LABELS_AT_MOST) - style.NUMBERS_UP_TO)
-    # Maps that are all wider than high need less room: beside their cells only that of title and labels.
+    # Maps that are all wider than high need less room: beside cells only that of title and labels.
     flat = max(map(_height_by_width, panels))
     tall = side if flat >= 1 else side * flat + 0.9 * (1 - flat)
     heights = [0.65 + 0.28 * len(p.texts) if p.texts else side for p in panels] if bars else [tall] * rows

@@ -12,13 +12,14 @@ GAP = 1  # cells between two maps of the wall
 
 
 def map_wall(weights: ArrayLike, title: str) -> CourseFigure:
-    """All maps of a model for one sentence as small multiples: weights (layers, H, L, L), rows of the wall are layers.
+    """All maps of a model for one sentence as small multiples: weights (layers, H, L, L), rows of
+    the wall are layers.
 
     Raises ValueError for another number of axes or a weight that is not between 0 and 1.
     """
     weights = as_weights(weights, ("layers", "H", "L", "L"), {3: "use head_grid for one layer"})
     layers, heads, length, keys = weights.shape
-    # One picture of all maps, with cells left empty between them: 72 axes would take seconds to lay out.
+    # One picture of all maps, with empty cells between them: 72 axes would take seconds to lay out.
     padded = np.pad(weights, ((0, 0), (0, 0), (0, GAP), (0, GAP)), constant_values=np.nan)
     wall = padded.transpose(0, 2, 1, 3).reshape(layers * (length + GAP), heads * (keys + GAP))[:-GAP, :-GAP]
     tops = weights.max(-1).mean(-1)  # how much of its weight a query gives to one token, by layer and head

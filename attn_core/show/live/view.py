@@ -1,4 +1,6 @@
-"""The live view: one anywidget that draws panels on canvases, with its numbers under pointer and arrow keys."""
+"""The live view: one anywidget that draws panels on canvases, with its numbers under pointer and
+arrow keys.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,11 +21,13 @@ class AttentionView(anywidget.AnyWidget):
     """One or many matrices or groups of bars, drawn live.
 
     panels: what it shows; assign a new list to redraw.
-    caption: a sentence or two below the maps. problem: an error as a sentence, empty where there is none.
-    name: what the files are called that the reader saves; the beginning of the caption where it is empty.
+    caption: a sentence or two below the maps. problem: an error as a sentence, empty where there is
+    none.
+    name: what the files are called that the reader saves; the beginning of the caption where it is
+    empty.
 
-    Colours are those of the static figures until the reader chooses others; the text follows the light or dark theme of
-    the page. On a page without a kernel its PNG stands in its place.
+    Colours are those of the static figures until the reader chooses others; the text follows the
+    light or dark theme of the page. On a page without a kernel its PNG stands in its place.
     """
 
     _esm = view_script()
@@ -71,7 +75,9 @@ class AttentionView(anywidget.AnyWidget):
 
 
 def packed(panels: Sequence[Panel]) -> tuple[list[dict], bytes]:
-    """Panels as view.js takes them: a layout per panel, and all values as float32 in one piece, each at its offset."""
+    """Panels as view.js takes them: a layout per panel, and all values as float32 in one piece,
+    each at its offset.
+    """
     layout, offset = [], 0
     for panel in panels:
         rows, columns = panel.values.shape
@@ -100,7 +106,9 @@ def packed(panels: Sequence[Panel]) -> tuple[list[dict], bytes]:
 
 
 def with_picture(widget: object, bundle: Any, view: AttentionView) -> MimeBundle:
-    """A widget's mimebundle with its whole text and the PNG of its view beside it, for pages that have no kernel."""
+    """A widget's mimebundle with its whole text and the PNG of its view beside it, for pages that
+    have no kernel.
+    """
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
     picture, picture_metadata = panel_figure(view.panels)._repr_mimebundle_()
     data = {**data, "text/plain": repr(widget), "image/png": picture["image/png"]}

@@ -1,7 +1,7 @@
 """Explorers for pages without a kernel: all that a browser needs to run one, in one block of text.
 
-Most explorers store what their function computes for every legal choice among the values on offer; page.js chooses.
-Where there are too many states, a script beside the explorer computes them.
+Most explorers store what their function computes for every legal choice among the values on offer;
+page.js chooses. Where there are too many states, a script beside the explorer computes them.
 """
 
 import base64
@@ -30,14 +30,19 @@ class Numbered(dict[Any, int]):
 
 
 def chinese_font() -> str:
-    """A script with a font of the 3755 most common Chinese characters, level 1 of GB 2312, for typed sentences."""
+    """A script with a font of the 3755 most common Chinese characters, level 1 of GB 2312, for
+    typed sentences.
+    """
     rows, cells = range(0xB0, 0xD8), range(0xA1, 0xFF)
     characters = "".join(bytes([row, cell]).decode("gb2312", "ignore") for row in rows for cell in cells)
     return f'const chineseFont = "{_packed(font_for(characters))}";\n'
 
 
 def block(explorer: Explorer) -> str:
-    """An explorer as a block of text for page.js, with what it offers. Raises ValueError for an offer that never is."""
+    """An explorer as a block of text for page.js, with what it offers.
+
+    Raises ValueError for an offer that never is.
+    """
     offer = explorer.offline()
     controls = [_described(name, control, offer.offered.get(name)) for name, control in explorer.controls.items()]
     if isinstance(offer, Stored):

@@ -1,7 +1,8 @@
-"""The maps of an untrained layer for any sentence, from numbers that a page without a kernel can compute as well.
+"""The maps of an untrained layer for any sentence, from numbers that a page without a kernel can
+compute as well.
 
-No number comes from a generator: each is a hash of where it stands. hashed.js takes the same steps. All of it is on
-unsigned 32-bit integers; sums and products keep the lower 32 bits:
+No number comes from a generator: each is a hash of where it stands. hashed.js takes the same steps.
+All of it is on unsigned 32-bit integers; sums and products keep the lower 32 bits:
 
     mix(x):             x ^= x >> 16;  x *= 0x7FEB352D;  x ^= x >> 15;  x *= 0x846CA68B;  x ^= x >> 16
     number(seed, i)     = mix(seed + i · 0x9E3779B9) / 2³¹ − 1, in float64: evenly spread over [−1, 1)
@@ -10,8 +11,9 @@ unsigned 32-bit integers; sums and products keep the lower 32 bits:
     W_Q, W_K:           below one another, 2D rows of D columns; the entry in row r and column c, both from 0,
                         is √3 · 1.4/√D · number(D, r·D + c)
 
-So a token has the same vector wherever it stands, and the number of heads changes nothing but the split.
-Sources: `mix` is lowbias32 of Chris Wellons' hash-prospector; the seed is FNV-1a, on code points in place of bytes.
+So a token has the same vector wherever it stands, and the number of heads changes nothing but the
+split. Sources: `mix` is lowbias32 of Chris Wellons' hash-prospector; the seed is FNV-1a, on code
+points in place of bytes.
 """
 
 import functools
@@ -26,18 +28,21 @@ from attn_core.attention import scaled_dot_product_attention
 from attn_core.multihead import split_heads
 from attn_core.show.style import MOST_TOKENS
 
-# Wider than a layer starts out: its first maps would be almost even, and one could not tell the heads apart.
+# Wider than a layer starts out: its first maps would be almost even, and one could not tell the
+# heads apart.
 SPREAD = 1.4
 
 _JOINER = "\u200d"
 
 
 def split_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a sentence: what white space separates, or the characters where there is none between them.
+    """The tokens of a sentence: what white space separates, or the characters where there is none
+    between them.
 
-    A character is what a reader takes for one: a letter with its combining marks, an emoji with its variation selector,
-    skin tone and what a joiner ties to it, two letters of a flag, the parts of a Korean syllable. Not covered: signs
-    that go before their letter, Indic consonants tied by a virama, and marks newer than Python's tables.
+    A character is what a reader takes for one: a letter with its combining marks, an emoji with its
+    variation selector, skin tone and what a joiner ties to it, two letters of a flag, the parts of
+    a Korean syllable. Not covered: signs that go before their letter, Indic consonants tied by a
+    virama, and marks newer than Python's tables.
     Raises ValueError for no token and for more than MOST_TOKENS.
     """
     words = text.split()
@@ -112,7 +117,9 @@ def _is_flag_letter(character: str) -> bool:
 
 
 def _continues(character: str) -> bool:
-    """Whether a character belongs to the one before it: marks, joiners, skin tones, tags, vowels and ends in Korean."""
+    """Whether a character belongs to the one before it: marks, joiners, skin tones, tags, vowels
+    and ends in Korean.
+    """
     return (
         unicodedata.category(character)[0] == "M"
         or character in "\u200c" + _JOINER
