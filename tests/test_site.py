@@ -156,19 +156,22 @@ def test_each_call_of_an_explorer_shows_what_its_own_arguments_and_its_own_noteb
 TEXTS = """
 import ipywidgets as widgets
 from attn_core.show import Explorer, matrix_panel
+from attn_core.show.explorers.base import Stored
 panel = matrix_panel([[1.0]], "", ["r"], ["c"], "row", "column", "value")
-def trained_explorer(text):
-    return Explorer("texts", {"sentence": widgets.Text(value=text)}, lambda sentence: ([panel], sentence))
+FORESEEN = ("B c.", "C d.")
+def text_explorer(text):
+    offer = Stored({"sentence": list(dict.fromkeys([text, *FORESEEN]))})
+    controls = {"sentence": widgets.Text(value=text)}
+    return Explorer("texts", controls, lambda sentence: ([panel], sentence), offline=lambda: offer)
 """
 
 
-def test_a_sentence_that_a_call_names_is_on_offer_also_where_nobody_foresaw_it(site, tmp_path):
+def test_a_page_offers_what_the_explorer_offers_of_itself(site, tmp_path):
     needed = code(TEXTS, name="needed")
     needed.metadata["tags"] = ["explorer"]
-    foreseen = site.render.OFFERED["trained_explorer"]["sentence"]
-    calls = [code(f"trained_explorer({text!r})", picture(), name=f"call-{len(text)}") for text in ("A b.", foreseen[0])]
+    calls = [code(f"text_explorer({text!r})", picture(), name=f"call-{text[0]}") for text in ("A b.", "B c.")]
     page = site.notebook_page(written(tmp_path, needed, *calls))
-    assert captions(page.body) == [["A b.", *foreseen], foreseen]
+    assert captions(page.body) == [["A b.", "B c.", "C d."], ["B c.", "C d."]]
 
 
 def test_what_is_no_notebook_gets_a_sentence(site, slides, tmp_path, capsys):

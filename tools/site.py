@@ -14,7 +14,8 @@ from typing import NamedTuple
 from pages import render
 from pages.render import ROOT, Broken
 
-from attn_core.show import static
+from attn_core.show.offline.blocks import chinese_font
+from attn_core.show.scripts import page_script
 
 NAME = "Attention by hand"
 CLAIMS = "claims.html"
@@ -55,8 +56,8 @@ def site(paths: list[Path]) -> dict[str, str]:
         "assets/site.css": render.fonts(text) + render.style("common.css", "site.css", "explorers.css"),
         "assets/theme.js": (render.HERE / "theme.js").read_text(encoding="utf-8"),
         "assets/page.js": (render.HERE / "page.js").read_text(encoding="utf-8"),
-        "assets/explorers.js": static.script(),
-        "assets/chinese.js": static.chinese_font(),
+        "assets/explorers.js": page_script(),
+        "assets/chinese.js": chinese_font(),
         "assets/index.js": search_index((*pages, claims)),
     }
 

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from pages import render
 from pages.render import ROOT, Broken
 
-from attn_core.show import static
+from attn_core.show.offline.blocks import chinese_font
+from attn_core.show.scripts import page_script
 
 SLIDES_AT_MOST = 25
 TYPES = ("slide", "-", "notes", "skip")
@@ -48,7 +49,7 @@ def decks(paths: list[Path]) -> dict[str, str]:
     copied = ("vendor/reveal.js", "vendor/reveal.css", "theme.js", "slides.js")
     scripts = {f"assets/{Path(name).name}": (render.HERE / name).read_text(encoding="utf-8") for name in copied}
     style = render.fonts("".join(shown.values())) + render.style("common.css", "explorers.css", "slides.css")
-    scripts |= {"assets/explorers.js": static.script(), "assets/chinese.js": static.chinese_font()}
+    scripts |= {"assets/explorers.js": page_script(), "assets/chinese.js": chinese_font()}
     return shown | scripts | {"assets/slides.css": style}
 
 

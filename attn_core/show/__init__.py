@@ -1,13 +1,18 @@
 """What people look at: heatmaps, figures with alt text, and explorers with sliders."""
 
-from attn_core.show.costs import cost_explorer
-from attn_core.show.curves import interval_curves
-from attn_core.show.explorers import Explorer, head_explorer, qkv_explorer, scale_explorer
-from attn_core.show.figures import head_grid, heatmap, new_figure, panel_figure, save
+from attn_core.show.explorers.base import Explorer
+from attn_core.show.explorers.costs import cost_explorer
+from attn_core.show.explorers.heads import head_explorer
+from attn_core.show.explorers.positions import position_explorer
+from attn_core.show.explorers.qkv import qkv_explorer
+from attn_core.show.explorers.scale import scale_explorer
+from attn_core.show.explorers.trained import trained_explorer
+from attn_core.show.figures.curves import interval_curves
+from attn_core.show.figures.figure import new_figure, save
+from attn_core.show.figures.pictures import head_grid, heatmap, panel_figure
+from attn_core.show.figures.wall import map_wall
+from attn_core.show.live.view import AttentionView
 from attn_core.show.panels import Panel, bar_panel, line_panel, matrix_panel
-from attn_core.show.positions import position_explorer
-from attn_core.show.trained import map_wall, trained_explorer
-from attn_core.show.view import AttentionView
 
 __all__ = [
     "AttentionView",

@@ -1,23 +1,31 @@
-"""What is drawn: a panel is one matrix with its tokens and its scale, as a map or as lines, or one column of bars.
+"""What is drawn: a panel is one matrix with its tokens and its scale, as a map or as lines, or one
+column of bars.
 
 Figures and the live view share it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from attn_core.show import style
+
+Tokens = Sequence[str] | None  # numbers stand where there are none
 
 
 class Panel(NamedTuple):
     """One matrix to look at, or one column of numbers as bars: see `line_panel` and `bar_panel`.
 
     values: (rows, columns). title: one line above it.
-    row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns are.
-    unit: what one cell is, in a word: "weight", "share", "score", "value"; "bucket" for whole numbers that name one.
+    row_labels, column_labels: one per row and column. row_name, column_name: what rows and columns
+    are.
+    unit: what one cell is, in a word: "weight", "share", "score", "value"; "bucket" for whole
+    numbers that name one.
     texts: only of bars, one per row: what stands beside the bar.
-    kind: how it is drawn: a "map" of coloured cells, "lines" from rows to columns that are the stronger the greater the
-    value, or "bars" whose lengths are shares of the sum of all.
+    kind: how it is drawn: a "map" of coloured cells, "lines" from rows to columns that are the
+    stronger the greater the value, or "bars" whose lengths are shares of the sum of all.
     """
 
     values: np.ndarray
@@ -32,7 +40,9 @@ class Panel(NamedTuple):
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The scale: 0 to 1 for weights and shares (so maps compare), to the sum for bars, else from 0 or around it."""
+        """The scale: 0 to 1 for weights and shares (so maps compare), to the sum for bars, else
+        from 0 or around it.
+        """
         if self.kind == "bars":
             return 0.0, float(self.values.sum())
         if self.unit in ("weight", "share"):
@@ -43,37 +53,63 @@ class Panel(NamedTuple):
 
     @property
     def palette(self) -> str:
-        """A colour map that colour-blind readers can tell apart: one-sided where nothing is below 0."""
-        return "cividis" if self.unit in ("weight", "share", "bucket") else "PuOr"
+        """A colour map that colour-blind readers can tell apart: one-sided where nothing is below
+        0.
+        """
+        return style.ONE_SIDED if self.unit in ("weight", "share", "bucket") else style.SIGNED
 
     @property
     def stretch(self) -> tuple[float, float]:
-        """Width and height of a cell in units of its shorter side: no map is thinner than a quarter of its length."""
+        """Width and height of a cell in units of its shorter side: no map is thinner than a quarter
+        of its length.
+        """
         rows, columns = self.values.shape
         return max(1.0, rows / (4 * columns)), max(1.0, columns / (4 * rows))
 
 
-def as_array(values, dims: int, name: str = "weights") -> np.ndarray:
-    """A float array of so many axes, from a tensor, an array or nested lists. Raises ValueError otherwise."""
+def as_array(values: ArrayLike | None, axes: Sequence[str], name: str, hints: Mapping[int, str] = {}) -> np.ndarray:
+    """A float array with axes such as ("L", "S"), from a tensor, an array or nested lists.
+
+    hints: by number of axes, what to do about it. Raises ValueError for other axes and no numbers,
+    TypeError for what is no array of numbers.
+    """
+    if values is None:
+        raise TypeError(f"{name} is None: a layer gives its weights where it is called with need_weights=True")
+    if hasattr(values, "weights"):
+        raise TypeError(f"{name} must be an array, got {type(values).__name__}: take its .weights")
     if hasattr(values, "detach"):
         values = values.detach().cpu().double()
-    array = np.asarray(values, dtype=float)
-    if array.ndim != dims or array.size == 0:
-        raise ValueError(f"{name} must have {dims} axes and at least one number, got shape {array.shape}")
+    try:
+        array = np.asarray(values, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be numbers in rows of one length, got {type(values).__name__}") from None
+    if array.ndim != len(axes):
+        hint = f": {hints[array.ndim]}" if array.ndim in hints else ""
+        raise ValueError(f"{name} must have the shape ({', '.join(axes)}), got {array.shape}{hint}")
+    if array.size == 0:
+        raise ValueError(f"{name} must have at least one number, got shape {array.shape}")
+    return array
+
+
+def as_weights(weights: ArrayLike | None, axes: Sequence[str], hints: Mapping[int, str] = {}) -> np.ndarray:
+    """As `as_array`; raises ValueError also for a weight that is not between 0 and 1."""
+    array = as_array(weights, axes, "weights", hints)
+    if not (array.min() >= 0 and array.max() <= 1 + 1e-6):  # NaN fails this comparison too
+        raise ValueError(f"weights must lie between 0 and 1, got {array.min():.4g} to {array.max():.4g}")
     return array
 
 
 def matrix_panel(
-    values,
+    values: ArrayLike,
     title: str,
-    row_labels: Sequence[str],
-    column_labels: Sequence[str],
+    row_labels: Iterable[object],
+    column_labels: Iterable[object],
     row_name: str,
     column_name: str,
     unit: str,
 ) -> Panel:
     """A panel for any matrix. Raises ValueError where the labels do not fit."""
-    array = as_array(values, 2, title)
+    array = as_array(values, ("rows", "columns"), title)
     rows, columns = tuple(map(str, row_labels)), tuple(map(str, column_labels))
     if array.shape != (len(rows), len(columns)):
         raise ValueError(
@@ -82,12 +118,13 @@ def matrix_panel(
     return Panel(array, title, rows, columns, row_name, column_name, unit)
 
 
-def bar_panel(values, title: str, labels: Sequence[str], texts: Sequence[str], unit: str) -> Panel:
+def bar_panel(values: ArrayLike, title: str, labels: Iterable[object], texts: Sequence[str], unit: str) -> Panel:
     """A panel of bars: labels stand before them, texts behind, which say each value with its unit.
 
-    Raises ValueError where labels or texts do not fit the values, a value is negative or there is nothing to share.
+    Raises ValueError where labels or texts do not fit the values, a value is negative or there is
+    nothing to share.
     """
-    column = as_array(values, 1, title)[:, None]
+    column = as_array(values, ("bars",), title)[:, None]
     if not (column.min() >= 0 and 0 < column.sum() < np.inf):
         raise ValueError(f"{title}: bars need numbers of at least 0 with a sum above 0, got {column[:, 0].tolist()}")
     if len(texts) != len(column):
@@ -96,25 +133,27 @@ def bar_panel(values, title: str, labels: Sequence[str], texts: Sequence[str], u
     return panel._replace(texts=tuple(texts), kind="bars")
 
 
-def line_panel(weights, title: str, query_tokens=None, key_tokens=None) -> Panel:
-    """A panel for one map of weights (L, S) as lines: queries on the left, keys on the right, a line for each weight.
+def line_panel(weights: ArrayLike, title: str, query_tokens: Tokens = None, key_tokens: Tokens = None) -> Panel:
+    """A panel for one map of weights (L, S) as lines: queries on the left, keys on the right, a
+    line for each weight.
 
     Tokens and errors as in `weight_panels`.
     """
-    (panel,) = weight_panels(as_array(weights, 2)[None], query_tokens, key_tokens, [title])
+    one = as_weights(weights, ("L", "S"), {3: "take one head, weights[0]"})
+    (panel,) = weight_panels(one[None], query_tokens, key_tokens, [title])
     return panel._replace(kind="lines")
 
 
-def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[str] | None = None) -> list[Panel]:
+def weight_panels(
+    weights: ArrayLike, query_tokens: Tokens = None, key_tokens: Tokens = None, titles: Sequence[str] | None = None
+) -> list[Panel]:
     """One panel per head for weights (H, L, S).
 
     query_tokens: L tokens, or their numbers. key_tokens: S tokens; the query tokens where L = S.
-    Raises ValueError where the shapes, the tokens or the titles do not fit, or a weight is not between 0 and 1.
+    Raises ValueError where the shapes, the tokens or the titles do not fit, or a weight is not
+    between 0 and 1.
     """
-    heads = as_array(weights, 3)
-    # NaN fails this comparison too.
-    if not (heads.min() >= 0 and heads.max() <= 1 + 1e-6):
-        raise ValueError(f"weights must lie between 0 and 1, got {heads.min():.4g} to {heads.max():.4g}")
+    heads = as_weights(weights, ("H", "L", "S"), {2: "use heatmap for one map", 4: "take one of the batch, weights[0]"})
     count, length, keys = heads.shape
     if query_tokens is None:
         query_tokens = [str(i) for i in range(length)]
@@ -127,10 +166,3 @@ def weight_panels(weights, query_tokens=None, key_tokens=None, titles: Sequence[
         matrix_panel(head, title, query_tokens, key_tokens, "query", "key", "weight")
         for head, title in zip(heads, titles, strict=True)
     ]
-
-
-def number(value: float) -> str:
-    """A number as it stands in a cell: two decimals, a true minus sign, -∞ for what a mask hides."""
-    if np.isinf(value):
-        return "−∞" if value < 0 else "∞"
-    return f"{value + 0.0:.2f}".replace("-", "−").replace("−0.00", "0.00")

@@ -9,9 +9,9 @@ import ipywidgets as widgets
 import numpy as np
 from playwright.sync_api import Locator, Page
 
-from attn_core import show
 from attn_core.show import Explorer
-from attn_core.show.trained import trained_explorer
+from attn_core.show.explorers import exported
+from attn_core.show.explorers.base import values_of
 
 NOTEBOOK = "explorers.ipynb"
 SECONDS_TO_FOLLOW = 15
@@ -70,18 +70,19 @@ class Case(NamedTuple):
     make: Callable[[], Explorer]
 
 
-CASES = {
-    f"{name}_explorer": Case(f"{name}_explorer()", getattr(show, f"{name}_explorer"))
-    for name in ("qkv", "scale", "head", "position", "cost")
-}
-CASES["trained_explorer"] = Case(
-    'trained_explorer(stand_in, SCORES, "the cat sat on the mat")',
-    lambda: trained_explorer(stand_in, SCORES, "the cat sat on the mat"),
-)
+# What explorers that cannot be called without arguments are called with.
+ARGUMENTS = {"trained_explorer": 'stand_in, SCORES, "the cat sat on the mat"'}
+
+
+def case(name: str) -> Case:
+    call = f"{name}({ARGUMENTS.get(name, '')})"
+    return Case(call, lambda: eval(call, globals() | exported()))
+
+
+CASES = {name: case(name) for name in exported()}
 FIRST_CELL = f"""
 import numpy as np
 from attn_core.show import *
-from attn_core.show.trained import trained_explorer
 
 SCORES = {SCORES}
 
@@ -113,13 +114,6 @@ def control_on_page(box: Locator, explorer: Explorer, argument: str) -> Locator:
     return box.locator(".widget-vbox > *").nth(list(explorer.controls).index(argument))
 
 
-def legal_values(control: widgets.Widget) -> list:
-    """Every value that a slider can be moved to, in order."""
-    if isinstance(control, widgets.SelectionSlider):
-        return [option[1] if isinstance(option, tuple) else option for option in control.options]
-    return [control.min + i * control.step for i in range(round((control.max - control.min) / control.step) + 1)]
-
-
 def settings_shown(explorer: Explorer, said: dict[str, str]) -> dict:
     """The arguments of the function behind an explorer, from what its controls say on the page."""
     return {argument: value_said(control, said[control.description]) for argument, control in explorer.controls.items()}
@@ -127,7 +121,7 @@ def settings_shown(explorer: Explorer, said: dict[str, str]) -> dict:
 
 def value_said(control: widgets.Widget, text: str):
     if isinstance(control, widgets.SelectionSlider):
-        by_label = dict(zip(map(str, control._options_labels), legal_values(control), strict=True))
+        by_label = dict(zip(map(str, control._options_labels), values_of(control), strict=True))
         return by_label[text] if text in by_label else int(text.replace(",", ""))
     if isinstance(control, widgets.FloatSlider):
         return float(text.replace("−", "-"))

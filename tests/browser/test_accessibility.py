@@ -5,7 +5,7 @@ import itertools
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from attn_core.show.figures import palette_colours
+from attn_core.show.style import palette_colours
 
 from .explorer_page import CASES, CORNERS, SHOWN, fresh
 from .lab_page import set_theme

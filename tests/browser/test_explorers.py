@@ -5,9 +5,10 @@ import math
 import ipywidgets
 import pytest
 
-from attn_core.show.figures import palette_colours
+from attn_core.show import style
+from attn_core.show.explorers.base import values_of
 
-from .explorer_page import CASES, CORNERS, SHOWN, control_on_page, fresh, legal_values, settings_shown, wait_until_right
+from .explorer_page import CASES, CORNERS, SHOWN, control_on_page, fresh, settings_shown, wait_until_right
 
 SLIDERS = [
     (name, argument)
@@ -17,7 +18,7 @@ SLIDERS = [
 ]
 # Of a long slider the first places one by one, then every fifth, then the last.
 WAY = [("ArrowRight", 1)] * 9 + [("PageUp", 5)] * 6
-HIDDEN = (0xD0, 0xD0, 0xD0)  # what a mask hides, as in drawing.js
+HIDDEN = tuple(bytes.fromhex(style.HIDDEN[1:]))
 STOPS = (0.0, 0.4, 1.0)  # where along its track a slider is dragged to
 
 
@@ -31,7 +32,7 @@ def moved_alike(explorer, argument, value):
 @pytest.mark.parametrize("name, argument", SLIDERS)
 def test_a_slider_moved_by_keys_shows_what_python_computes(explorers, name, argument):
     box, explorer = fresh(explorers, name), CASES[name].make()
-    places = legal_values(explorer.controls[argument])
+    places = values_of(explorer.controls[argument])
     control_on_page(box, explorer, argument).locator(".noUi-handle").focus()
     explorers.keyboard.press("Home")
     shown, _ = wait_until_right(box, name, moved_alike(explorer, argument, places[0]))
@@ -53,7 +54,7 @@ def test_a_slider_moved_by_keys_shows_what_python_computes(explorers, name, argu
 def test_a_slider_dragged_by_mouse_shows_what_python_computes_in_its_colours(explorers, name, argument):
     box, explorer = fresh(explorers, name), CASES[name].make()
     control = control_on_page(box, explorer, argument)
-    places = legal_values(explorer.controls[argument])
+    places = values_of(explorer.controls[argument])
     for stop in STOPS:
         place = round(stop * (len(places) - 1))
         control.scroll_into_view_if_needed()
@@ -78,7 +79,7 @@ def wrong_colours(drawn, corners):
     for panel, seen in zip(drawn, corners, strict=True):
         if panel["kind"] != "map":
             continue
-        palette = [tuple(bytes.fromhex(colour[1:])) for colour in palette_colours(panel["palette"])]
+        palette = [tuple(bytes.fromhex(colour[1:])) for colour in style.palette_colours(panel["palette"])]
         for place, (value, colour) in enumerate(zip(panel["values"], seen, strict=True)):
             if math.isinf(value):
                 expected = {HIDDEN}

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from attn_core.show.untrained import MOST_TOKENS, split_tokens
+from attn_core.show.offline.hashed import split_tokens
+from attn_core.show.style import MOST_TOKENS
 
 from .explorer_page import CASES, SHOWN, control_on_page, fresh, wait_until_right
 

@@ -18,24 +18,23 @@ from fontTools.ttLib import TTFont
 from page_tools import TOOLS, tool
 
 from attn_core import show
-from attn_core.show import offline
-from attn_core.show.explorers import HEAD_COUNTS, MASKS, head_steps, qkv_steps
+from attn_core.show.explorers.base import FAULT
+from attn_core.show.explorers.heads import HEAD_COUNTS, head_steps
+from attn_core.show.explorers.qkv import MASKS, qkv_steps
 
 from .chromium import find_chromium
-from .explorer_page import difference
-from .made_pages import INSIDE, NOTEBOOKS, place_of, shown, write
+from .explorer_page import ARGUMENTS, difference
+from .made_pages import NOTEBOOKS, place_of, shown, write
 
 PAGES = ["index.html", "claims.html", *(f"{path.stem}.html" for path in NOTEBOOKS)]
+# On which page each explorer stands.
 AT = {
-    "qkv_explorer": "02_qkv_by_hand.html",
-    "scale_explorer": "02_qkv_by_hand.html",
-    "head_explorer": "03_multi_head.html",
-    "position_explorer": "04_positional_encoding.html",
-    "cost_explorer": "06_flops_and_accuracy.html",
+    name: f"{path.stem}.html"
+    for path in NOTEBOOKS
+    for name in re.findall(r'"(\w+_explorer)\(.*\)"\n', path.read_text(encoding="utf-8"))
 }
-if f"{INSIDE}.html" in PAGES:
-    AT["trained_explorer"] = f"{INSIDE}.html"
-EXPLORERS = {name: getattr(show, name)() for name in AT if name != "trained_explorer"}
+ALONE = [name for name in AT if name not in ARGUMENTS]
+EXPLORERS = {}  # as the pages were made of them
 BYTES_AT_MOST = 15_000_000
 
 
@@ -43,13 +42,13 @@ BYTES_AT_MOST = 15_000_000
 def files():
     site = tool("site")
     made = site.site(NOTEBOOKS)
-    if "trained_explorer" in AT:
-        EXPLORERS["trained_explorer"] = site.render.live[blocks_of(made[AT["trained_explorer"]])[0]]
+    for page in set(AT.values()):
+        for name, block in re.findall(
+            r'data-explorer="(\w+)"></div><script type="text/plain">(.*?)</script>', made[page]
+        ):
+            EXPLORERS[name] = site.render.live[block]
+    assert set(EXPLORERS) == set(AT)
     return made
-
-
-def blocks_of(page):
-    return re.findall(r'<script type="text/plain">(.*?)</script>', page)
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +175,7 @@ def test_the_mouse_moves_every_slider(visit, name):
         assert stops[0] != stops[-1]
 
 
-@pytest.mark.parametrize("name", ["head_explorer", "position_explorer", "cost_explorer"])
+@pytest.mark.parametrize("name", ALONE)
 def test_other_controls_follow_as_they_do_with_a_kernel(visit, name):
     """Random moves, made on the page and in the live explorer: both are at the same settings after each."""
     page = visit(AT[name])
@@ -199,7 +198,7 @@ def test_other_controls_follow_as_they_do_with_a_kernel(visit, name):
 def test_the_steps_in_javascript_are_those_of_python(visit):
     """Every title, label, caption and value, over a grid of inputs with and without the mask."""
     page = visit(AT["qkv_explorer"])
-    pieces = offline.qkv_pieces()
+    pieces = show.qkv_explorer().offline().pieces
     entries = [-3.0, -0.25, 0.0, 1.75]
     grid = [
         dict(zip(("a1_1", "a1_2", "a2_1", "a2_2"), four, strict=True), mask=mask)
@@ -208,7 +207,7 @@ def test_the_steps_in_javascript_are_those_of_python(visit):
     ]
     computed = page.evaluate(
         "([grid, pieces]) => grid.map((settings) => {"
-        "  const { panels, caption } = attention.steps.qkvSteps(settings, pieces);"
+        "  const { panels, caption } = attention.qkv(settings, pieces);"
         "  const drawn = panels.map((p) => ({"
         "    ...p, rowLabels: p.row_labels, columnLabels: p.column_labels, values: p.matrix.flat() }));"
         "  return { drawn, caption, problem: '' };"
@@ -255,6 +254,19 @@ def test_a_sentence_of_ones_own_is_shown_as_python_computes_it(visit, kind):
     for _ in range(2):
         page.keyboard.press("ArrowLeft")
         right(place, "head_explorer")
+
+
+def test_a_fault_of_a_script_is_told_as_one_and_its_author_finds_it_in_the_console(new_page, folder):
+    page = new_page(offline=True)
+    page.goto((folder / AT["qkv_explorer"]).as_uri())
+    place = place_of(page, "qkv_explorer")
+    before = shown(place)["drawn"]
+    page.evaluate("void (Math.exp = () => { throw new Error('out of order'); })")
+    slide(place.locator("input").first, 0)
+    now = shown(place)
+    assert now["problem"] == f"{FAULT}out of order"
+    assert now["drawn"] == before
+    assert any("out of order" in complaint for complaint in page.complaints)
 
 
 def test_too_long_a_sentence_gets_the_sentence_that_python_has_and_the_picture_stays(visit):

@@ -13,7 +13,7 @@ from PIL import Image
 
 from attn_core.show import AttentionView, bar_panel, line_panel, matrix_panel
 from attn_core.show.panels import weight_panels
-from attn_core.show.view import SCRIPT
+from attn_core.show.scripts import LIVE, joined
 
 SVG = "{http://www.w3.org/2000/svg}"
 STYLE = AttentionView._css
@@ -55,7 +55,7 @@ def shown(new_page, tmp_path):
         quoted = json.dumps(json.dumps(state)).replace("<", "\\u003c")
         paper, ink = ("#101418", "#f0f0f0") if dark else ("#fffdf8", "#202020")
         file = tmp_path / "view.html"
-        file.write_text(PAGE % (STYLE, paper, ink, SCRIPT.replace("export default", "void"), quoted), encoding="utf-8")
+        file.write_text(PAGE % (STYLE, paper, ink, joined(LIVE), quoted), encoding="utf-8")
         page = new_page(**options)
         page.goto(file.as_uri())
         settled(page)

@@ -27,8 +27,10 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 
-from attn_core.show import AttentionView, Explorer, offline, static
-from attn_core.show.figures import font_for
+from attn_core.show import AttentionView, Explorer
+from attn_core.show.explorers import exported
+from attn_core.show.offline import blocks as offline
+from attn_core.show.style import font_for
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -38,21 +40,6 @@ SECURITY = (
     "default-src 'none'; script-src 'self' file:; style-src 'self' file: 'unsafe-inline'; img-src 'self' data: blob:; "
     "font-src data:; base-uri 'none'; form-action 'none'"
 )
-# What an explorer whose values the notebook computes offers here instead of a field for any sentence.
-OFFERED = {
-    "trained_explorer": {
-        "sentence": [
-            "The cat did not cross the street because it was tired.",
-            "The cat did not cross the street because it was wide.",
-            "The cat did not cross the street because it was afraid.",
-            "The cat did not cross the street because it was long.",
-            "The cat did not cross the street because it was closed.",
-            "The keys to the old cabinet are lost.",
-            "The dog that chased the other dog was tired.",
-            "A red hat, an old coat and no shoes.",
-        ]
-    }
-}
 LIGHT, DARK = "default", "github-dark"  # Pygments styles whose every colour has a contrast of at least 4.5
 
 
@@ -203,7 +190,7 @@ def _picture(png: str, alt: str, name: str) -> str:
     )
 
 
-# Blocks by all that they are made of; explorers whose values a notebook computes, by their blocks.
+# Blocks by all that they are made of, and explorers by their blocks.
 blocks: dict[tuple, str] = {}
 live: dict[str, Explorer] = {}
 
@@ -215,21 +202,12 @@ def block(call: re.Match, cells, path: Path) -> str:
     sources = [cell.source for cell in explorer_cells(cells)]
     made_of = (name, arguments, path.parent.resolve(), *sources) if arguments else (name,)
     if made_of not in blocks:
-        if arguments:
-            explorer = live_explorer(call[0], cells, path)
-            blocks[made_of] = static.stored(explorer, offered(name, explorer))
-            live[blocks[made_of]] = explorer
-        elif name in offline.BLOCKS:
-            blocks[made_of] = offline.BLOCKS[name]()
-        else:
-            raise Broken(f"{name} is not among the explorers that run without a kernel: {', '.join(offline.BLOCKS)}")
+        if not arguments and name not in exported():
+            raise Broken(f"{name} is not among the explorers of attn_core.show: {', '.join(exported())}")
+        explorer = live_explorer(call[0], cells, path) if arguments else exported()[name]()
+        blocks[made_of] = offline.block(explorer)
+        live[blocks[made_of]] = explorer
     return blocks[made_of]
-
-
-def offered(name: str, explorer: Explorer) -> dict[str, list]:
-    """What stands in OFFERED for an explorer, always with what its call asked for first."""
-    starts = {argument: explorer.controls[argument].value for argument in OFFERED.get(name, {})}
-    return {argument: list(dict.fromkeys([start, *OFFERED[name][argument]])) for argument, start in starts.items()}
 
 
 def explorer_cells(cells) -> list:
@@ -255,7 +233,7 @@ def live_explorer(call: str, cells, path: Path) -> Explorer:
 def _explorer(name: str, block: str, picture: str) -> str:
     """An explorer that runs by itself; on paper and where it cannot run, its picture stands there.
 
-    static.js finds the block behind its place, not by a name: a page may have several explorers of one name.
+    page.js finds the block behind its place, not by a name: a page may have several explorers of one name.
     """
     return (
         f'<div class="explorer" data-explorer="{name}"></div>'

@@ -1,0 +1,1 @@
+"""The live view: a widget in Python, and the scripts and the style that a browser runs."""

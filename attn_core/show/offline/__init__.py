@@ -1,0 +1,1 @@
+"""What makes explorers work on pages without a kernel."""

@@ -1,0 +1,41 @@
+"""Every explorer that is exported, and what its controls can say."""
+
+import ipywidgets
+import numpy as np
+
+from attn_core.show.explorers import exported
+from attn_core.show.explorers.base import values_of
+from attn_core.show.style import MOST_TOKENS
+
+SENTENCES = ("猫吃鱼", "the keys to the cabinet", "x", "猫 " * MOST_TOKENS)
+LAYERS, HEADS = 3, 4
+SCORES = {(layer, head): f"Scores of {layer}-{head}." for layer in range(1, LAYERS + 1) for head in range(1, HEADS + 1)}
+
+
+def read(sentence):
+    """Tokens and weights as from a trained model of LAYERS and HEADS."""
+    tokens = sentence.split()
+    if not tokens:
+        raise ValueError("a sentence must have at least one word")
+    raw = np.random.default_rng(len(tokens)).random((LAYERS, HEADS, len(tokens), len(tokens)))
+    return tokens, raw / raw.sum(-1, keepdims=True)
+
+
+# What explorers that cannot be called without arguments are called with.
+ARGUMENTS = {"trained_explorer": (read, SCORES, "the cat eats")}
+EXPLORERS = list(exported())
+
+
+def make(name):
+    return exported()[name](*ARGUMENTS.get(name, ()))
+
+
+def settings_of(control):
+    """Every value that a control can be moved to; of a field for sentences, some."""
+    if isinstance(control, ipywidgets.Text):
+        return SENTENCES
+    return values_of(control)
+
+
+def pixels(explorer):
+    return explorer.view.values, explorer.view.panel_layout
