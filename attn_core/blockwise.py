@@ -38,7 +38,7 @@ def blockwise_attention(
     check_integers(block_size=block_size)
     past = key.size(-2) - query.size(-2)  # where causal, query i sees the keys up to i + past
     outputs = []
-    for block, q in enumerate(query.split(block_size, -2)):
+    for block, q in enumerate(query.split(int(block_size), -2)):
         last_seen = block * block_size + past if causal else None  # by the first query of the block
         outputs.append(_rows(q, key, value, last_seen, block_size))
     return torch.cat(outputs, -2)

@@ -68,8 +68,8 @@ def attention_cost(
     key_len: S, where keys and values are another sequence.
     causal: only the pairs that `causal_mask` leaves are counted, with its align "lower_right" (also
         True) or "upper_left"; a kernel that masks after multiplying does more.
-    Raises ValueError for sizes that are not positive integers or do not divide one another and for
-    another `causal`, TypeError for an out_proj or bias that is no bool.
+    Raises ValueError for sizes below 1 or that do not divide one another and for another `causal`,
+    TypeError for what is no integer or no bool.
     """
     key_len = seq_len if key_len is None else key_len
     num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads

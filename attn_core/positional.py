@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from attn_core._checks import (
+    check_bools,
     check_choice,
     check_even_head_dim,
     check_greater,
@@ -179,6 +180,7 @@ class RelativePositionBias(nn.Module):
     ):
         super().__init__()
         check_integers(num_heads=num_heads, num_buckets=num_buckets, max_distance=max_distance)
+        check_bools(bidirectional=bidirectional)
         check_multiple("num_buckets", num_buckets, 4 if bidirectional else 2)
         self.per_side = num_buckets // 2 if bidirectional else num_buckets
         check_greater("max_distance", max_distance, self.per_side // 2)

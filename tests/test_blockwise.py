@@ -113,24 +113,6 @@ def test_inputs_are_not_modified():
     assert all(torch.equal(one, two) for one, two in zip(inputs, before, strict=True))
 
 
-@pytest.mark.parametrize(
-    "options, error, message",
-    [
-        ({"block_size": 0}, ValueError, "block_size must be a positive integer, got 0"),
-        ({"block_size": 2.5}, ValueError, "block_size must be a positive integer, got 2.5"),
-        ({"block_size": True}, ValueError, "block_size must be a positive integer, got True"),
-        ({"causal": "upper_left"}, TypeError, "causal must be True or False, got 'upper_left'"),
-        ({"query": torch.ones(2, 3)}, ValueError, "same width d_k of at least 1, got 3 and 4"),
-        ({"value": torch.ones(6, 4)}, ValueError, "same length S, got 5 and 6"),
-        ({"key": torch.ones(5, 4).double()}, TypeError, "share one floating dtype"),
-    ],
-)
-def test_what_does_not_fit_is_refused(options, error, message):
-    inputs = {"query": torch.ones(2, 4), "key": torch.ones(5, 4), "value": torch.ones(5, 4)}
-    with pytest.raises(error, match=message):
-        blockwise_attention(**{**inputs, **options})
-
-
 # In a process of its own: this one may have freed memory that the call could use unseen.
 PEAK = """
 import re, torch

@@ -113,40 +113,6 @@ def test_weights_kept_are_stored_in_full_whatever_the_mask_hides(causal):
     assert cost.weight_bytes == weights.untyped_storage().nbytes() == 4 * 3 * 4 * 5 * 7
 
 
-@pytest.mark.parametrize("causal", ["lower right", "", None, 2, 1, 0])
-def test_a_causal_that_names_no_alignment_is_refused(causal):
-    with pytest.raises(ValueError, match=f'must be False, True, "lower_right" or "upper_left", got {causal!r}'):
-        attention_cost(4, 8, 2, causal=causal)
-
-
-@pytest.mark.parametrize("flags", [{"bias": 2}, {"out_proj": "no"}, {"bias": None}])
-def test_a_flag_that_is_no_bool_is_refused(flags):
-    with pytest.raises(TypeError, match=f"must be True or False, got .*{[*flags.values()][0]!r}"):
-        attention_cost(4, 8, 2, **flags)
-
-
-@pytest.mark.parametrize("bad", [0, -2, 2.0, True, "8"])
-@pytest.mark.parametrize("name", ["seq_len", "embed_dim", "num_heads", "batch_size", "key_len", "num_kv_heads"])
-def test_a_size_that_is_no_positive_integer_is_refused(name, bad):
-    sizes = {"seq_len": 4, "embed_dim": 8, "num_heads": 2, name: bad}
-    with pytest.raises(ValueError, match=f"{name} must be a positive integer, got {bad!r}"):
-        attention_cost(**sizes)
-
-
-@pytest.mark.parametrize(
-    "embed_dim, num_heads, num_kv_heads, message",
-    [
-        (8, 3, 3, "num_heads must divide embed_dim, got 3 heads and embed_dim 8"),
-        (4, 8, 8, "num_heads must divide embed_dim, got 8 heads and embed_dim 4"),
-        (8, 4, 3, "num_kv_heads must divide num_heads, got 3 and 4 heads"),
-        (8, 4, 8, "num_kv_heads must divide num_heads, got 8 and 4 heads"),
-    ],
-)
-def test_sizes_that_do_not_divide_are_refused_with_their_values(embed_dim, num_heads, num_kv_heads, message):
-    with pytest.raises(ValueError, match=message):
-        attention_cost(4, embed_dim, num_heads, num_kv_heads=num_kv_heads)
-
-
 def assert_complete(count, flops):
     assert count.total_flops == sum(count.by_operator.values()) == flops
     assert count.uncounted == ()
@@ -390,11 +356,6 @@ def test_the_backward_pass_is_counted_where_the_call_runs_it():
     assert_complete(count_flops(lambda: linear(x).sum().backward()), 2 * 2 * 4 * 8 * 8)
 
 
-def test_what_cannot_be_called_is_refused():
-    with pytest.raises(TypeError, match=r"must be a torch.nn.Module or a function, got Tensor"):
-        count_flops(torch.randn(3))
-
-
 @pytest.mark.parametrize("training", [True, False])
 def test_fvcore_counts_the_products_that_are_written_out(training):
     pytest.importorskip("fvcore")
@@ -444,8 +405,3 @@ def test_without_fvcore_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fvcore", None)
     with pytest.raises(ImportError, match=r"needs fvcore \(.*fvcore.*\): pip install fvcore"):
         count_macs_with_fvcore(nn.Linear(2, 2), torch.ones(1, 2))
-
-
-def test_fvcore_counts_modules_only():
-    with pytest.raises(TypeError, match=r"must be a torch.nn.Module, got builtin_function_or_method"):
-        count_macs_with_fvcore(torch.relu, torch.ones(1, 2))

@@ -98,7 +98,7 @@ def test_every_file_that_contributing_names_is_there():
     named = re.findall(
         r"`([\w./]+/[\w.]*|[\w/]+\.(?:py|toml|md))`", (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
     )
-    rooms = ("attn_core/lab", "attn_core/show", "attn_core/course", "")
+    rooms = ("attn_core/lab", "attn_core/show", "attn_core/course", "notebooks", "tests", "")
     named = [name for name in named if "NN" not in name]
     assert len(named) > 20
     assert [name for name in named if not any((root / room / name).exists() for room in rooms)] == []

@@ -21,6 +21,7 @@ from uuid import uuid4
 import torch
 from tqdm import tqdm
 
+from attn_core._checks import check_integers
 from attn_core.lab.progress import progress
 
 Row = dict[str, object]
@@ -68,8 +69,8 @@ def sweep(
         raise ValueError(f"each configuration must be there once, got twice {twice}")
     if taken := {"seconds", *versions()} & set().union(*configurations):
         raise ValueError(f"a setting needs a name of its own, got {', '.join(sorted(taken))}")
-    if workers is not None and (not isinstance(workers, int) or workers < 1):
-        raise ValueError(f"workers must be a positive integer, got {workers!r}")
+    if workers is not None:
+        check_integers(workers=workers)
     kept = stored(store)
     done = {key: kept[_name(run), key] for key in keys if (_name(run), key) in kept}
     waiting = [c for c, key in zip(configurations, keys, strict=True) if key not in done]

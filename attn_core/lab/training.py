@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attn_core._checks import check_integers
 from attn_core.lab.progress import progress
 from attn_core.lab.tasks import NOTHING, Batch
 
@@ -38,10 +39,9 @@ def train(
     training of 1000 steps is another one than the first 1000 of 8000: a training is judged at its end.
     label: what stands before the bar. Set TQDM_DISABLE=1 for no bar at all.
     watch: called after each step with the number of steps done.
-    Raises FloatingPointError as soon as the loss is no finite number, ValueError for a step count below 1.
+    Raises FloatingPointError as soon as the loss is no finite number, ValueError for steps below 1.
     """
-    if not isinstance(steps, int) or steps < 1:
-        raise ValueError(f"steps must be a positive integer, got {steps!r}")
+    check_integers(steps=steps)
     generator = torch.Generator().manual_seed(seed)
     # fused: one call for all parameters, with the results of PyTorch's default; `make bench` times both.
     optimizer = torch.optim.AdamW(model.parameters(), lr=learning_rate, weight_decay=0.01, fused=True)

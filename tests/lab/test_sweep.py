@@ -123,9 +123,9 @@ def test_two_equal_configurations_are_refused_before_anything_runs(pool, tmp_pat
     assert called(tmp_path) == []
 
 
-@pytest.mark.parametrize("workers", [0, -1, 1.5])
+@pytest.mark.parametrize("workers", [0, -1])
 def test_a_wrong_number_of_workers_is_refused(workers):
-    with pytest.raises(ValueError, match=f"workers must be a positive integer, got {workers}"):
+    with pytest.raises(ValueError, match=f"workers must be at least 1, got {workers}"):
         sweep([{"x": 1}], square, workers=workers)
 
 

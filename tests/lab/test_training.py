@@ -94,9 +94,9 @@ def test_a_loss_that_is_no_number_stops_with_the_step_and_the_learning_rate():
     assert len(calls) == 4
 
 
-@pytest.mark.parametrize("steps", [0, -3, 2.5])
+@pytest.mark.parametrize("steps", [0, -3])
 def test_a_wrong_number_of_steps_is_refused(steps):
-    with pytest.raises(ValueError, match=f"steps must be a positive integer, got {steps}"):
+    with pytest.raises(ValueError, match=f"steps must be at least 1, got {steps}"):
         train(small_model(), nearest_items, steps=steps)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from attn_core._checks import check_integers
 from attn_core.lab.intervals import Estimate, median_estimate
 from attn_core.lab.tasks import Batch
 from attn_core.lab.training import accuracy, train
@@ -43,10 +44,8 @@ class RoleBinding:
     length: int = 16
 
     def __post_init__(self):
-        if not isinstance(self.num_words, int) or self.num_words < 2:
-            raise ValueError(f"num_words must be an integer of at least 2, got {self.num_words!r}")
-        if not isinstance(self.length, int) or self.length < len(ROLES):
-            raise ValueError(f"length must be an integer of at least {len(ROLES)}, one per role, got {self.length!r}")
+        check_integers(2, num_words=self.num_words)
+        check_integers(len(ROLES), length=self.length)  # a word for each role
 
     def sample(self, batch_size: int, generator: torch.Generator, length: int | None = None) -> Batch:
         """words (B, L) from 0, roles (B, L) with 0 for none and 1 to 8; targets (B, 8), the word of each role."""

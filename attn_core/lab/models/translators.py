@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from attn_core._checks import check_integers
 from attn_core.attention import scaled_dot_product_attention
 from attn_core.lab.models.encoder import EncoderLayer, rotary_attention
 from attn_core.lab.tasks.number_words import BEGIN, END, PAD
@@ -156,8 +157,7 @@ def greedy(model: nn.Module, source: Tensor, max_len: int) -> Tensor:
     sentence has ended, or after max_len tokens, END included.
     Raises ValueError for a max_len below 1.
     """
-    if not isinstance(max_len, int) or max_len < 1:
-        raise ValueError(f"max_len must be a positive integer, got {max_len!r}")
+    check_integers(max_len=max_len)
     memory = model.encode(source)
     shown = torch.full((len(source), 1), BEGIN)
     ended = torch.zeros(len(source), dtype=torch.bool)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from attn_core._checks import check_integers
 from attn_core.lab.tasks import NOTHING, Batch
 
 
@@ -22,8 +23,7 @@ class NearestItem:
     density: float = 0.2
 
     def __post_init__(self):
-        if not isinstance(self.num_kinds, int) or self.num_kinds < 2:
-            raise ValueError(f"num_kinds must be an integer of at least 2, got {self.num_kinds!r}")
+        check_integers(2, num_kinds=self.num_kinds)
         if not 0 < self.density < 1:
             raise ValueError(f"density must lie between 0 and 1, got {self.density!r}")
 
@@ -33,10 +33,8 @@ class NearestItem:
 
     def sample(self, batch_size: int, generator: torch.Generator, length: int = 32) -> Batch:
         """tokens (B, L), 0 for a gap and 1 to num_kinds for an item; targets (B, L), the kind from 0 or NOTHING."""
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        if length < 2:
-            raise ValueError(f"length must be at least 2, for an item and a gap, got {length}")
+        check_integers(batch_size=batch_size)
+        check_integers(2, length=length)  # an item and a gap
         kinds = torch.randint(1, self.num_kinds + 1, (batch_size, length), generator=generator)
         is_item = torch.rand(batch_size, length, generator=generator) < self.density
         # At least one item in each sample, or there would be nothing to name.

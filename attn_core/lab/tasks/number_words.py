@@ -9,12 +9,14 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from numbers import Integral
 
 import numpy as np
 import torch
 from sacrebleu.metrics import BLEU
 from torch import Tensor
 
+from attn_core._checks import check_integers
 from attn_core.lab.tasks import NOTHING, Batch
 
 LIMIT = 10**12  # numbers stay below: nine hundred ninety nine billion and so on, which takes 19 words
@@ -83,8 +85,7 @@ def random_expression(num_words: int, rng: random.Random) -> list[int | str]:
 
     Raises ValueError for a num_words below 1.
     """
-    if not isinstance(num_words, int) or num_words < 1:
-        raise ValueError(f"num_words must be a positive integer, got {num_words!r}")
+    check_integers(num_words=num_words)
     expression, left = [], num_words
     while True:
         # Anything but 1 can be left over: that would be an operator with no number behind it.
@@ -129,12 +130,11 @@ class NumberTranslation:
         Raises ValueError for a batch_size below 1 and for bounds that are not 1 ≤ words[0] ≤ words[1], TypeError for
         bounds that are not two integers.
         """
-        if not isinstance(batch_size, int) or batch_size < 1:
-            raise ValueError(f"batch_size must be a positive integer, got {batch_size!r}")
+        check_integers(batch_size=batch_size)
         if (
             not isinstance(words, (tuple, list))
             or len(words) != 2
-            or not all(isinstance(bound, int) for bound in words)
+            or not all(isinstance(bound, Integral) for bound in words)
         ):
             raise TypeError(f"words must be two integers, got {words!r}")
         if not 1 <= words[0] <= words[1]:
@@ -260,10 +260,9 @@ def _encoded(tokens: Sequence[str], ids: dict[str, int], name: str) -> list[int]
 
 
 def _check_number(number: int) -> None:
-    if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"number must be an integer, got {number!r}")
-    if not 0 <= number < LIMIT:
-        raise ValueError(f"number must be at least 0 and less than {LIMIT:,}, got {number}")
+    check_integers(0, number=number)
+    if number >= LIMIT:
+        raise ValueError(f"number must be less than {LIMIT:,}, got {number}")
 
 
 def _check_expression(expression: Sequence[int | str]) -> None:

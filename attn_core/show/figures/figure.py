@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from PIL import Image
 
+from attn_core._files import replacing
 from attn_core.show import style
 
 _FORMATS = {
@@ -70,17 +71,12 @@ def save(figure: Figure, path: str | os.PathLike) -> Path:
     ending = path.suffix.lower()
     if ending not in _FORMATS:
         raise ValueError(f"the name must end in {', '.join(_FORMATS)}, got {path.name!r}")
-    part = path.with_name(path.name + ".part")
-    try:
-        with rc_context(style.rc_params()):
-            _settle(figure)
-            metadata = _FORMATS[ending](getattr(figure, "alt", ""))
-            figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
+    with replacing(path) as part, rc_context(style.rc_params()):
+        _settle(figure)
+        metadata = _FORMATS[ending](getattr(figure, "alt", ""))
+        figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
         if ending == ".svg":
             part.write_bytes(_NOT_IN_XML.sub("\ufffd", part.read_bytes().decode()).encode())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
     return path
 
 
