@@ -9,6 +9,7 @@ from numbers import Integral, Real
 
 import torch
 from torch import Tensor, nn
+from torch.nn.attention.bias import CausalBias
 
 
 def check_integers(least: int = 1, **numbers: int) -> None:
@@ -92,9 +93,9 @@ def check_tensor(name: str, x: Tensor) -> None:
 
 
 def check_callable(module: object) -> None:
-    if not callable(module):
-        name = type(module).__name__
-        raise TypeError(f"module must be a torch.nn.Module or a function, got {name}")
+    if not callable(module) or isinstance(module, type):
+        got = f"the class {module.__name__}" if isinstance(module, type) else type(module).__name__
+        raise TypeError(f"module must be a torch.nn.Module or a function, got {got}")
 
 
 def check_module(module: object) -> None:
@@ -182,7 +183,7 @@ def _broadcast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
 
 def checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """The mask on the device of the query and, where it is added, in its dtype."""
-    if not isinstance(mask, Tensor):
+    if not isinstance(mask, Tensor) or isinstance(mask, CausalBias):  # which holds no numbers
         raise TypeError(f"mask must be a torch.Tensor or None, got {type(mask).__name__}")
     if mask.dtype != torch.bool and not mask.is_floating_point():
         legal = "bool (True = may attend) or floating (added to the scores)"
@@ -192,7 +193,8 @@ def checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     if mask.dim() > len(scores) or any(size not in (1, whole) for size, whole in pairs):
         raise ValueError(
             f"mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(scores)}: "
-            "each of its axes, counted from the last, must have length 1 or that of the scores"
+            "each of its axes, counted from the last, must have length 1 or that of the scores; "
+            "with heads, one mask (L, S) for each sample is mask[:, None]"
         )
     mask = mask.to(query.device) if mask.dtype == torch.bool else mask.to(query)
     return mask if mask.dim() > 1 else torch.atleast_2d(mask)  # the fused kernel takes no fewer
@@ -265,8 +267,10 @@ def _cast_by_autocast(x: Tensor, dtype: torch.dtype) -> bool:
 
 def check_torch_layer(module: nn.MultiheadAttention) -> None:
     """That `MultiHeadAttention` can do what this layer of torch does."""
-    if not isinstance(module, nn.MultiheadAttention):
-        raise TypeError(f"expected a torch.nn.MultiheadAttention, got {type(module).__name__}")
+    # A subclass with a forward of its own, such as a quantized layer, computes something else.
+    theirs = isinstance(module, nn.MultiheadAttention)
+    if not theirs or type(module).forward is not nn.MultiheadAttention.forward:
+        raise TypeError(f"expected a torch.nn.MultiheadAttention, got {type(module).__qualname__}")
     if not module._qkv_same_embed_dim:
         raise ValueError(
             "keys and values of another width than the queries are not supported: "

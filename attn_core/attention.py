@@ -64,7 +64,9 @@ def scaled_dot_product_attention(
     scale: 1/√d_k unless given.
     dropout_p: the share of weights set to zero before they meet the values; 0 ≤ p < 1. It is
         applied whenever it is not 0: pass 0 in evaluation.
-    need_weights: False takes torch's fused kernel, which never stores the (L, S) weights.
+    need_weights: False takes torch's fused kernel, which never stores the (L, S) weights. Only with
+        the weights are there forward-mode derivatives, second derivatives and vmap over a gradient;
+        only the kernel adds half precision up in float32, where large scores would overflow.
 
     A query that may attend to nothing gets zero weights and zero values. A mask is added to the
     scores: a hidden key that is NaN or infinite still spoils the result.

@@ -29,11 +29,11 @@ def causal_mask(
 
     Source: Vaswani et al. 2017, section 3.2.3; the alignments are named as in
     `torch.nn.attention.bias`.
-    Raises ValueError for a length that is not positive or an alignment that is neither, TypeError
-    for no integer.
+    Raises ValueError for a length below 0 or an alignment that is neither, TypeError for no
+    integer.
     """
     key_len = query_len if key_len is None else key_len
-    check_integers(query_len=query_len, key_len=key_len)
+    check_integers(0, query_len=query_len, key_len=key_len)
     check_choice("align", align, "lower_right", "upper_left")
     offset = key_len - query_len if align == "lower_right" else 0
     return torch.ones(query_len, key_len, dtype=torch.bool).tril(offset)
@@ -43,7 +43,8 @@ def padding_mask(lengths: Tensor | Sequence[int], max_len: int | None = None) ->
     """Bool mask (B, 1, 1, S) that hides the padding behind each sequence from every head and query.
 
     lengths: B integers, the number of real tokens of each sequence; 0 hides the whole sequence.
-    max_len: S, or the largest of the lengths where it is not given.
+    max_len: S, or the largest of the lengths where it is not given. The lengths are looked at, so
+        a model that makes this mask inside cannot be exported for any lengths: make it outside.
 
     It masks keys only. Queries in the padding still get a (meaningless, finite) output: leave it
     out of the loss. Combine it with a causal mask by `&`.

@@ -101,18 +101,24 @@ class MultiHeadAttention(nn.Module):
 
         key: the query (self-attention) unless given. value: the key unless given.
         mask: broadcastable to (B, H, L, S); a (L, S) mask serves every sample and head, a (H, L, S)
-            mask every sample. causal: as in `scaled_dot_product_attention`.
-        need_weights: else the weights are None, and torch's fused kernel never stores them.
+            mask every sample. One for each sample, (B, L, S), is `mask[:, None]`.
+        causal, need_weights: as in `scaled_dot_product_attention`, but without weights as it comes.
         Raises ValueError for shapes that do not fit, TypeError for dtypes.
         """
         q, k, v = self.project(query, key, value)
         return self.attend(q, k, v, mask=mask, causal=causal, need_weights=need_weights)
 
-    def project(self, query: Tensor, key: Tensor | None = None, value: Tensor | None = None) -> tuple[Tensor, ...]:
+    def project(
+        self,
+        query: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
         """Inputs as in `forward` -> query heads (B, H, L, d), key and value heads (B, H_kv, S, d).
 
         Shared heads come once, H_kv = num_kv_heads, not repeated: as a cache of keys and values
-        stores them, and as rotary codes turn them. `attend` takes them on from here.
+        stores them, and as rotary codes turn them. `attend` takes them on from here. Where key or
+        value is another tensor, the rows of `qkv_proj` are applied one by one, past its hooks.
         """
         proj, heads = self.qkv_proj, [self.num_heads, self.num_kv_heads, self.num_kv_heads]
         inputs = checked_layer_inputs(query, key, value, self.embed_dim, proj.weight.dtype)

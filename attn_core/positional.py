@@ -47,7 +47,7 @@ class SinusoidalPositionalEncoding(nn.Module):
 
     def table(self, length: int) -> Tensor:
         """(length, d_model) in float64, the codes of positions 0 to length - 1."""
-        check_integers(length=length)
+        check_integers(0, length=length)
         if length > len(self._rows):
             self._rows = self._make(max(length, 2 * len(self._rows)))
         return self._rows[:length]
@@ -56,6 +56,9 @@ class SinusoidalPositionalEncoding(nn.Module):
         """(..., L, d_model) -> the same shape: the code of position p is added to each row p."""
         check_width(x, self.d_model)
         return x + self.table(x.size(-2)).to(x)
+
+    def extra_repr(self) -> str:
+        return f"{self.d_model}, base={self.base}"
 
     # A pickle holds the number of rows and not the rows: 5000 of 512 numbers are 20 MB.
     def __getstate__(self) -> dict:
@@ -93,6 +96,10 @@ class LearnedPositionalEncoding(nn.Module):
         check_width(x, d_model)
         check_positions(x.size(-2), max_len)
         return x + self.weight[: x.size(-2)]
+
+    def extra_repr(self) -> str:
+        max_len, d_model = self.weight.shape
+        return f"{d_model}, max_len={max_len}"
 
 
 class RotaryEmbedding(nn.Module):
@@ -133,6 +140,9 @@ class RotaryEmbedding(nn.Module):
         turned = torch.stack([a * cos - b * sin, a * sin + b * cos], dim=axis)
         return turned.flatten(-2).to(q_or_k.dtype)
 
+    def extra_repr(self) -> str:
+        return f"{self.head_dim}, layout={self.layout!r}"
+
 
 class AlibiBias(nn.Module):
     """Attention with linear biases: the further a key, the lower its score.
@@ -159,7 +169,11 @@ class AlibiBias(nn.Module):
         with such a mask.
         """
         distance = _relative_positions(query_len, key_len, self.slopes.device).abs()
-        return -self.slopes[:, None, None] * distance
+        bias = -self.slopes[:, None, None].double() * distance  # rounded once, like every code
+        return bias.to(self.slopes.dtype)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.slopes)}"
 
 
 class RelativePositionBias(nn.Module):
@@ -192,6 +206,11 @@ class RelativePositionBias(nn.Module):
         relative = _relative_positions(query_len, key_len, self.weight.device)
         return self.weight[self.buckets(relative)].permute(2, 0, 1)
 
+    def extra_repr(self) -> str:
+        num_buckets, num_heads = self.weight.shape
+        sizes = f"{num_heads}, num_buckets={num_buckets}, max_distance={self.max_distance}"
+        return f"{sizes}, bidirectional={self.bidirectional}"
+
     def buckets(self, relative: Tensor) -> Tensor:
         """The bucket of each key position minus query position, any shape of integers."""
         distance = relative.abs() if self.bidirectional else (-relative).clamp(min=0)
@@ -209,6 +228,6 @@ def _powers(num_heads: int) -> list[float]:
 
 def _relative_positions(query_len: int, key_len: int, device: torch.device) -> Tensor:
     """(L, S), key position minus query position."""
-    check_integers(query_len=query_len, key_len=key_len)
+    check_integers(0, query_len=query_len, key_len=key_len)
     query = torch.arange(key_len - query_len, key_len, device=device)
     return torch.arange(key_len, device=device) - query[:, None]

@@ -243,3 +243,30 @@ def test_a_copy_gives_the_same_and_a_pickle_holds_no_rows(code, copied):
     longer = copied(code)
     longer(torch.randn(1, 5000, 64))
     assert torch.equal(copied(longer)(x), code(x))
+
+
+def test_no_tokens_get_no_codes():
+    x = torch.zeros(2, 0, 4)
+    for code in (SinusoidalPositionalEncoding(4), LearnedPositionalEncoding(4, 5), RotaryEmbedding(4)):
+        assert code(x).shape == x.shape
+    for bias in (AlibiBias(2), RelativePositionBias(2)):
+        assert bias(0, 3).shape == (2, 0, 3)
+    assert MultiHeadAttention(4, 2)(x, mask=AlibiBias(2)(0, 0)).values.shape == x.shape
+
+
+def test_alibi_in_half_precision_is_rounded_once():
+    exact, half = AlibiBias(8)(1, 2048), AlibiBias(8).bfloat16()(1, 2048)
+    assert torch.equal(half, exact.bfloat16())
+
+
+def test_every_code_says_its_settings():
+    shown = {
+        "SinusoidalPositionalEncoding(8, base=100.0)": SinusoidalPositionalEncoding(8, base=100.0),
+        "LearnedPositionalEncoding(8, max_len=5)": LearnedPositionalEncoding(8, 5),
+        "AlibiBias(6)": AlibiBias(6),
+        "RelativePositionBias(2, num_buckets=8, max_distance=16, bidirectional=False)": RelativePositionBias(
+            2, 8, 16, bidirectional=False
+        ),
+    }
+    assert {repr(code) for code in shown.values()} == shown.keys()
+    assert repr(RotaryEmbedding(8, layout="half_split")).startswith("RotaryEmbedding(\n  8, layout='half_split'")
