@@ -8,6 +8,7 @@ import json
 import textwrap
 import tomllib
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pandas as pd
@@ -67,10 +68,11 @@ def result_table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
         table = pd.DataFrame(result["rows"])
-        wanted = json.loads(json.dumps(experiment.configurations(table["seed"].nunique())))
+        seeds, fewest = table["seed"].nunique(), signature(experiment.configurations).parameters["seeds"].default
+        wanted = json.loads(json.dumps(experiment.configurations(seeds)))
         found = {json.dumps([row[setting] for setting in wanted[0]]) for row in result["rows"]}
         whole = found == {json.dumps([*configuration.values()]) for configuration in wanted}
-        fits = whole and result["settings"] == json.loads(json.dumps(experiment.SETTINGS))
+        fits = whole and seeds >= fewest and result["settings"] == json.loads(json.dumps(experiment.SETTINGS))
     except (ValueError, KeyError, TypeError, IndexError):
         fits = False
     if not fits:
