@@ -367,11 +367,13 @@ ALL_MUTANTS = {
 }
 
 
-def fails(check, implementation):
+def gives_wrong_numbers(check, implementation):
     try:
         check(implementation)
-    except (AssertionError, RuntimeError, ValueError):  # a wrong number, or shapes that do not fit
+    except AssertionError:
         return True
+    except (RuntimeError, ValueError):  # shapes that do not fit: a crash would be noticed without tests
+        pass
     return False
 
 
@@ -381,27 +383,12 @@ def test_the_real_implementation_passes(check):
 
 
 @pytest.mark.parametrize("name", ALL_MUTANTS)
-def test_the_worked_example_catches(name):
-    assert any(fails(check, ALL_MUTANTS[name]) for check in CHECKS)
-
-
-def test_kill_rate_is_100_percent_by_wrong_numbers_alone():
-    # A crash would be noticed without tests: each mutant must also give some result of the right shape that is wrong.
-    def gives_a_wrong_number(check, mutant):
-        try:
-            check(mutant)
-        except AssertionError:
-            return True
-        except (RuntimeError, ValueError):
-            pass
-        return False
-
-    killed = [name for name, mutant in ALL_MUTANTS.items() if any(gives_a_wrong_number(c, mutant) for c in CHECKS)]
-    assert len(killed) / len(ALL_MUTANTS) == 1.0
+def test_the_worked_example_catches_by_a_wrong_number(name):
+    assert any(gives_wrong_numbers(check, ALL_MUTANTS[name]) for check in CHECKS)
 
 
 @pytest.mark.parametrize("check", CHECKS)
 def test_every_check_catches_a_mutant_that_no_other_does(check):
     others = [other for other in CHECKS if other is not check]
-    missed = [mutant for mutant in ALL_MUTANTS.values() if not any(fails(other, mutant) for other in others)]
-    assert any(fails(check, mutant) for mutant in missed)
+    missed = [m for m in ALL_MUTANTS.values() if not any(gives_wrong_numbers(other, m) for other in others)]
+    assert any(gives_wrong_numbers(check, mutant) for mutant in missed)
