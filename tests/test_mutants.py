@@ -123,247 +123,119 @@ CHECKS = [
 ]
 
 
-def masked_softmax(scores, mask, dim=-1):
+# The mutants: the real thing but for one mistake, which its name says
+
+real, causal_mask, padding_mask = attn_core.scaled_dot_product_attention, attn_core.causal_mask, attn_core.padding_mask
+
+
+def softmax_of(scores, value, mask=None, *, fill=-math.inf, dim=-1, blind=0.0):
     """Right but for what a mutant puts in: softmax over `dim`, and zeros where there is nothing to attend to."""
-    scores = scores if mask is None else scores.masked_fill(~mask, -math.inf)
-    return scores.softmax(dim).nan_to_num(0.0)
-
-
-def without_scale(query, key, value, mask=None):
-    weights = masked_softmax(query @ key.mT, mask)
+    weights = (scores if mask is None else scores.masked_fill(~mask, fill)).softmax(dim).nan_to_num(blind)
     return weights @ value, weights
 
 
-def scaled_by_width(query, key, value, mask=None):
-    weights = masked_softmax(query @ key.mT / query.size(-1), mask)
-    return weights @ value, weights
+def scaled(query, key):
+    return query @ key.mT / math.sqrt(query.size(-1))
 
 
-def scaled_by_embed_dim(query, key, value, mask=None):
-    num_heads = query.size(1) if query.dim() == 4 else 1
-    weights = masked_softmax(query @ key.mT / math.sqrt(num_heads * query.size(-1)), mask)
-    return weights @ value, weights
+def scaled_by_embed_dim(q, k, v, mask=None):
+    num_heads = q.size(1) if q.dim() == 4 else 1
+    return softmax_of(q @ k.mT / math.sqrt(num_heads * q.size(-1)), v, mask)
 
 
-def scaled_by_value_width(query, key, value, mask=None):
-    weights = masked_softmax(query @ key.mT / math.sqrt(value.size(-1)), mask)
-    return weights @ value, weights
-
-
-def scaled_by_length(query, key, value, mask=None):
-    weights = masked_softmax(query @ key.mT / math.sqrt(key.size(-2)), mask)
-    return weights @ value, weights
-
-
-def softmax_over_queries(query, key, value, mask=None):
-    weights = masked_softmax(query @ key.mT / math.sqrt(query.size(-1)), mask, dim=-2)
-    return weights @ value, weights
-
-
-def softmax_over_batch(query, key, value, mask=None):
-    weights = masked_softmax(query @ key.mT / math.sqrt(query.size(-1)), mask, dim=0)
-    return weights @ value, weights
-
-
-def shares_without_exponential(query, key, value, mask=None):
-    scores = query @ key.mT / math.sqrt(query.size(-1))
-    scores = scores if mask is None else scores * mask
+def shares_without_exponential(q, k, v, mask=None):
+    scores = scaled(q, k) if mask is None else scaled(q, k) * mask
     weights = (scores / scores.sum(-1, keepdim=True)).nan_to_num(0.0)
-    return weights @ value, weights
+    return weights @ v, weights
 
 
-def key_not_transposed(query, key, value, mask=None):
-    weights = masked_softmax(query @ key / math.sqrt(query.size(-1)), mask)
-    return weights @ value, weights
+def weights_transposed(q, k, v, mask=None):
+    _, weights = real(q, k, v, mask)
+    return weights.mT @ v, weights
 
 
-def weights_transposed(query, key, value, mask=None):
-    weights = masked_softmax(query @ key.mT / math.sqrt(query.size(-1)), mask)
-    return weights.mT @ value, weights
-
-
-def query_and_key_swapped(query, key, value, mask=None):
-    weights = masked_softmax(key @ query.mT / math.sqrt(query.size(-1)), mask)
-    return weights @ value, weights
-
-
-def key_and_value_swapped(query, key, value, mask=None):
-    return attn_core.scaled_dot_product_attention(query, value, key, mask)
-
-
-def key_averaged_for_value(query, key, value, mask=None):
-    return attn_core.scaled_dot_product_attention(query, key, key, mask)
-
-
-def mask_inverted(query, key, value, mask=None):
-    return attn_core.scaled_dot_product_attention(query, key, value, None if mask is None else ~mask)
-
-
-def mask_ignored(query, key, value, mask=None):
-    return attn_core.scaled_dot_product_attention(query, key, value)
-
-
-def mask_after_softmax(query, key, value, mask=None):
-    _, weights = attn_core.scaled_dot_product_attention(query, key, value)
+def mask_after_softmax(q, k, v, mask=None):
+    _, weights = real(q, k, v)
     weights = weights if mask is None else weights * mask
-    return weights @ value, weights
+    return weights @ v, weights
 
 
-def mask_transposed(query, key, value, mask=None):
-    return attn_core.scaled_dot_product_attention(query, key, value, None if mask is None else mask.mT)
+def triangle(query_len, key_len, shift):
+    return torch.ones(query_len, key_len, dtype=torch.bool).tril(key_len - query_len + shift)
 
 
-def mask_added_as_numbers(query, key, value, mask=None):
-    return attn_core.scaled_dot_product_attention(query, key, value, None if mask is None else mask.double())
+def causal_argument_aligned_upper_left(q, k, v, mask=None, **options):
+    past = causal_mask(len(q), len(k), align="upper_left")
+    return real(q, k, v, past if mask is None else past & mask, **options)
 
 
-def mask_fills_with_zero(query, key, value, mask=None):
-    scores = query @ key.mT / math.sqrt(query.size(-1))
-    weights = (scores if mask is None else scores.masked_fill(~mask, 0.0)).softmax(-1)
-    return weights @ value, weights
-
-
-def mask_fills_with_a_large_number(query, key, value, mask=None):
-    scores = query @ key.mT / math.sqrt(query.size(-1))
-    weights = (scores if mask is None else scores.masked_fill(~mask, -1e9)).softmax(-1)
-    return weights @ value, weights
-
-
-def nan_where_all_is_masked(query, key, value, mask=None):
-    scores = query @ key.mT / math.sqrt(query.size(-1))
-    weights = (scores if mask is None else scores.masked_fill(~mask, -math.inf)).softmax(-1)
-    return weights @ value, weights
-
-
-def heads_split_by_view(x, num_heads):
-    return x.reshape(x.size(0), num_heads, x.size(1), -1)
-
-
-def heads_split_interleaved(x, num_heads):
-    return x.view(*x.shape[:2], -1, num_heads).permute(0, 3, 1, 2)
-
-
-def heads_merged_without_transpose(x):
-    return x.reshape(x.size(0), x.size(2), -1)
-
-
-def heads_merged_interleaved(x):
-    return x.permute(0, 2, 3, 1).flatten(2)
-
-
-def causal_sees_one_ahead(query_len, key_len=None):
-    key_len = query_len if key_len is None else key_len
-    return torch.ones(query_len, key_len, dtype=torch.bool).tril(key_len - query_len + 1)
-
-
-def causal_does_not_see_itself(query_len, key_len=None):
-    key_len = query_len if key_len is None else key_len
-    return torch.ones(query_len, key_len, dtype=torch.bool).tril(key_len - query_len - 1)
-
-
-def causal_sees_the_future(query_len, key_len=None):
-    key_len = query_len if key_len is None else key_len
-    return torch.ones(query_len, key_len, dtype=torch.bool).triu(key_len - query_len)
-
-
-def causal_aligned_upper_left(query_len, key_len=None):
-    return attn_core.causal_mask(query_len, key_len, align="upper_left")
-
-
-def padding_on_the_query_axis(lengths, max_len=None):
-    return attn_core.padding_mask(lengths, max_len).mT
-
-
-def padding_on_both_axes(lengths, max_len=None):
-    mask = attn_core.padding_mask(lengths, max_len)
-    return mask & mask.mT
-
-
-def padding_inverted(lengths, max_len=None):
-    return ~attn_core.padding_mask(lengths, max_len)
-
-
-def padding_off_by_one(lengths, max_len=None):
-    return attn_core.padding_mask([length + 1 for length in lengths], max_len)
-
-
-def causal_argument_ignored(query, key, value, mask=None, need_weights=True):
-    return attn_core.scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights)
-
-
-def causal_argument_ignored_without_weights(query, key, value, mask=None, need_weights=True):
-    options = {"causal": need_weights, "need_weights": need_weights}
-    return attn_core.scaled_dot_product_attention(query, key, value, mask, **options)
-
-
-def causal_argument_aligned_upper_left(query, key, value, mask=None, need_weights=True):
-    past = attn_core.causal_mask(len(query), len(key), align="upper_left")
-    mask = past if mask is None else past & mask
-    return attn_core.scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights)
-
-
-def causal_argument_left_to_the_kernel(query, key, value, mask=None, need_weights=True):
+def causal_argument_left_to_the_kernel(q, k, v, mask=None, need_weights=True):
     if need_weights or mask is not None:
-        return attn_core.scaled_dot_product_attention(query, key, value, mask, causal=True)
-    return F.scaled_dot_product_attention(query, key, value, is_causal=True), None
-
-
-def causal_argument_instead_of_the_mask(query, key, value, mask=None, need_weights=True):
-    options = {"causal": True, "need_weights": need_weights}
-    return attn_core.scaled_dot_product_attention(query, key, value, **options)
-
-
-def causal_argument_only_without_a_mask(query, key, value, mask=None, need_weights=True):
-    options = {"causal": mask is None, "need_weights": need_weights}
-    return attn_core.scaled_dot_product_attention(query, key, value, mask, **options)
+        return real(q, k, v, mask, causal=True)
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True), None
 
 
 MUTANTS = {
-    "attention": [
-        without_scale,
-        scaled_by_width,
-        scaled_by_embed_dim,
-        scaled_by_value_width,
-        scaled_by_length,
-        softmax_over_queries,
-        softmax_over_batch,
-        shares_without_exponential,
-        key_not_transposed,
-        weights_transposed,
-        query_and_key_swapped,
-        key_and_value_swapped,
-        key_averaged_for_value,
-        mask_inverted,
-        mask_ignored,
-        mask_after_softmax,
-        mask_transposed,
-        mask_added_as_numbers,
-        mask_fills_with_zero,
-        mask_fills_with_a_large_number,
-        nan_where_all_is_masked,
-    ],
-    "split_heads": [heads_split_by_view, heads_split_interleaved],
-    "merge_heads": [heads_merged_without_transpose, heads_merged_interleaved],
-    "causal_mask": [
-        causal_sees_one_ahead,
-        causal_does_not_see_itself,
-        causal_sees_the_future,
-        causal_aligned_upper_left,
-    ],
-    "padding_mask": [padding_on_the_query_axis, padding_on_both_axes, padding_inverted, padding_off_by_one],
-    "causal_attention": [
-        causal_argument_ignored,
-        causal_argument_ignored_without_weights,
-        causal_argument_aligned_upper_left,
-        causal_argument_left_to_the_kernel,
-        causal_argument_instead_of_the_mask,
-        causal_argument_only_without_a_mask,
-    ],
+    "attention": {
+        "without scale": lambda q, k, v, m=None: softmax_of(q @ k.mT, v, m),
+        "scaled by width": lambda q, k, v, m=None: softmax_of(q @ k.mT / q.size(-1), v, m),
+        "scaled by embed_dim": scaled_by_embed_dim,
+        "scaled by value width": lambda q, k, v, m=None: softmax_of(q @ k.mT / math.sqrt(v.size(-1)), v, m),
+        "scaled by length": lambda q, k, v, m=None: softmax_of(q @ k.mT / math.sqrt(k.size(-2)), v, m),
+        "softmax over queries": lambda q, k, v, m=None: softmax_of(scaled(q, k), v, m, dim=-2),
+        "softmax over batch": lambda q, k, v, m=None: softmax_of(scaled(q, k), v, m, dim=0),
+        "shares without exponential": shares_without_exponential,
+        "key not transposed": lambda q, k, v, m=None: softmax_of(q @ k / math.sqrt(q.size(-1)), v, m),
+        "weights transposed": weights_transposed,
+        "query and key swapped": lambda q, k, v, m=None: softmax_of(scaled(k, q), v, m),
+        "key and value swapped": lambda q, k, v, m=None: real(q, v, k, m),
+        "key averaged for value": lambda q, k, v, m=None: real(q, k, k, m),
+        "mask inverted": lambda q, k, v, m=None: real(q, k, v, None if m is None else ~m),
+        "mask ignored": lambda q, k, v, m=None: real(q, k, v),
+        "mask after softmax": mask_after_softmax,
+        "mask transposed": lambda q, k, v, m=None: real(q, k, v, None if m is None else m.mT),
+        "mask added as numbers": lambda q, k, v, m=None: real(q, k, v, None if m is None else m.double()),
+        "mask fills with zero": lambda q, k, v, m=None: softmax_of(scaled(q, k), v, m, fill=0.0),
+        "mask fills with a large number": lambda q, k, v, m=None: softmax_of(scaled(q, k), v, m, fill=-1e9),
+        "NaN where all is masked": lambda q, k, v, m=None: softmax_of(scaled(q, k), v, m, blind=math.nan),
+    },
+    "split_heads": {
+        "split by view": lambda x, heads: x.reshape(x.size(0), heads, x.size(1), -1),
+        "split interleaved": lambda x, heads: x.view(*x.shape[:2], -1, heads).permute(0, 3, 1, 2),
+    },
+    "merge_heads": {
+        "merged without transpose": lambda x: x.reshape(x.size(0), x.size(2), -1),
+        "merged interleaved": lambda x: x.permute(0, 2, 3, 1).flatten(2),
+    },
+    "causal_mask": {
+        "causal sees one ahead": lambda query_len, key_len: triangle(query_len, key_len, 1),
+        "causal does not see itself": lambda query_len, key_len: triangle(query_len, key_len, -1),
+        "causal sees the future": lambda query_len, key_len: ~triangle(query_len, key_len, -1),
+        "causal aligned upper left": partial(causal_mask, align="upper_left"),
+    },
+    "padding_mask": {
+        "padding on the query axis": lambda lengths, max_len: padding_mask(lengths, max_len).mT,
+        "padding on both axes": lambda lengths, max_len: (
+            padding_mask(lengths, max_len) & padding_mask(lengths, max_len).mT
+        ),
+        "padding inverted": lambda lengths, max_len: ~padding_mask(lengths, max_len),
+        "padding off by one": lambda lengths, max_len: padding_mask([n + 1 for n in lengths], max_len),
+    },
+    "causal_attention": {
+        "causal ignored": real,
+        "causal ignored without weights": lambda *x, need_weights: real(
+            *x, causal=need_weights, need_weights=need_weights
+        ),
+        "causal argument aligned upper left": causal_argument_aligned_upper_left,
+        "causal left to the kernel": causal_argument_left_to_the_kernel,
+        "causal instead of the mask": lambda q, k, v, m=None, **options: real(q, k, v, causal=True, **options),
+        "causal only without a mask": lambda q, k, v, m=None, **options: real(q, k, v, m, causal=m is None, **options),
+    },
 }
 ALL_MUTANTS = {
-    mutant.__name__: Implementation()._replace(**{part: mutant})
+    name: Implementation()._replace(**{part: mutant})
     for part, mutants in MUTANTS.items()
-    for mutant in mutants
+    for name, mutant in mutants.items()
 }
 
 
