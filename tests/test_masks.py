@@ -47,13 +47,6 @@ def test_alignments_have_the_meaning_of_torch(align, theirs, query_len, key_len)
     torch.testing.assert_close(got.values, expected)
 
 
-def test_queries_before_the_first_key_get_zeros():
-    query, key = torch.randn(1, 4, 3), torch.randn(1, 2, 3)
-    values, weights = scaled_dot_product_attention(query, key, key, causal_mask(4, 2))
-    assert values[:, :2].eq(0).all()
-    assert weights.sum(-1).round(decimals=4).tolist() == [[0, 0, 1, 1]]
-
-
 def test_padding_mask_hides_what_stands_behind_each_sequence():
     mask = padding_mask([2, 0, 4])
     assert mask.dtype == torch.bool

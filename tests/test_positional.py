@@ -53,25 +53,6 @@ def test_a_shift_is_one_rotation_for_every_position(shift):
     assert close(turned.flatten(1), table[shift:])
 
 
-def test_the_product_of_two_codes_depends_on_their_distance_only():
-    table = SINUSOIDAL.table(200)
-    products = table @ table.T
-    for distance in (0, 1, 5, 50):
-        diagonal = products.diagonal(distance)
-        assert close(diagonal, diagonal[:1].expand_as(diagonal))
-    assert close(products.diagonal(), torch.full((200,), 32.0, dtype=torch.float64))  # row norm² = d/2
-
-
-def test_wavelengths_are_geometric_from_two_pi_to_ten_thousand_times_as_much():
-    d_model = 64
-    sin, cos = SinusoidalPositionalEncoding(d_model).table(2)[1].unflatten(0, (-1, 2)).unbind(-1)
-    wavelengths = 2 * math.pi / torch.atan2(sin, cos)
-    ratios = wavelengths[1:] / wavelengths[:-1]
-    assert close(ratios, torch.full_like(ratios, 10000 ** (2 / d_model)), 1e-6)
-    assert wavelengths[0].item() == pytest.approx(2 * math.pi)
-    assert (wavelengths[-1] * ratios[-1]).item() == pytest.approx(10000 * 2 * math.pi)
-
-
 @pytest.mark.parametrize("encoding", [SinusoidalPositionalEncoding(6), LearnedPositionalEncoding(6, 3)])
 def test_samples_share_their_codes_and_positions_do_not(encoding):
     out = encoding(torch.zeros(2, 3, 6))
