@@ -3,30 +3,20 @@
 import copy
 import math
 import pickle
-import shutil
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from core_cases import COMPILER, DEVICES, EVERY_TEST, REPEATABLE, assert_same_gradients, close, gradients
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from attn_core import AttentionOutput, attention_trace, causal_mask, padding_mask, scaled_dot_product_attention
 
-pytestmark = [
-    # torch's own: of torch.compile, and of torch.func.vmap over a fused kernel that it can only call in a loop.
-    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
-]
-# The same examples in every run, and no time limit: the first call of a kernel is slow.
-REPEATABLE = settings(derandomize=True, deadline=None, max_examples=80, database=None)
+pytestmark = EVERY_TEST
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 HALF = [torch.bfloat16, torch.float16]
-DEVICES = [
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")),
-    pytest.param("mps", marks=pytest.mark.skipif(not torch.backends.mps.is_available(), reason="no MPS device")),
-]
 MASKS = [
     "none",
     "causal, lower right",
@@ -37,11 +27,6 @@ MASKS = [
     "additive",
     "additive with -inf",
 ]
-
-
-@pytest.fixture(autouse=True)
-def _same_numbers_in_every_run():
-    torch.manual_seed(0)
 
 
 def random_inputs(batch=(2,), query_len=3, key_len=5, d_k=4, d_v=6, dtype=torch.float64, seed=0):
@@ -89,13 +74,6 @@ def formula(query, key, value, mask=None):
     return weights @ value.double(), weights
 
 
-def gradients(values, inputs):
-    """Of a sum in which each number of the output has another weight."""
-    upstream = torch.linspace(-1, 1, values.numel(), dtype=torch.float64).view(values.shape).to(values.dtype)
-    # An input that no query sees has no part in the formula: its gradient is zero all the same.
-    return torch.autograd.grad(values, inputs, upstream, materialize_grads=True)
-
-
 @st.composite
 def cases(draw, dtypes):
     """Inputs of 2 to 5 axes with a mask; every length and width from 1 up."""
@@ -114,8 +92,7 @@ def test_agrees_with_torch_forward_and_backward(case, need_weights):
     values, weights = scaled_dot_product_attention(*inputs, mask, need_weights=need_weights)
     expected = F.scaled_dot_product_attention(*inputs, mask)
     torch.testing.assert_close(values, expected, atol=within, rtol=0)
-    for ours, theirs in zip(gradients(values, inputs), gradients(expected, inputs), strict=True):
-        torch.testing.assert_close(ours, theirs, atol=within, rtol=0)
+    assert_same_gradients(values, expected, inputs, within=within)
     assert (weights is not None) == need_weights
 
 
@@ -158,9 +135,8 @@ def test_agrees_with_torch_on(which, need_weights):
     wanted = (query, key, value) if mask is None else (query, key, value, mask)
     ours = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights, **scale).values
     theirs = F.scaled_dot_product_attention(query, key, value, mask, **scale)
-    torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
-    for our, their in zip(gradients(ours, wanted), gradients(theirs, wanted), strict=True):
-        torch.testing.assert_close(our, their, atol=1e-10, rtol=0)
+    close(ours, theirs)
+    assert_same_gradients(ours, theirs, wanted)
 
 
 @pytest.mark.parametrize("mask", [None, causal_mask(3, 5), causal_mask(3, 5) & (torch.arange(5) > 2)])
@@ -331,12 +307,10 @@ def test_causal_is_the_causal_mask_forward_and_backward(batch, query_len, key_le
     both = mask + added if "additive" in kind else past if mask is None else past & mask
     got = scaled_dot_product_attention(*inputs, mask, causal=True, need_weights=need_weights)
     expected_values, expected_weights = formula(*inputs, both)
-    torch.testing.assert_close(got.values, expected_values, atol=1e-10, rtol=0)
-    expected_gradients = gradients(expected_values, inputs)
-    for ours, theirs in zip(gradients(got.values, inputs), expected_gradients, strict=True):
-        torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
+    close(got.values, expected_values)
+    assert_same_gradients(got.values, expected_values, inputs)
     if need_weights:
-        torch.testing.assert_close(got.weights, expected_weights, atol=1e-10, rtol=0)
+        close(got.weights, expected_weights)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -412,8 +386,8 @@ def test_result_is_the_same_with_and_without_weights_and_gradients(kind, context
         fused = scaled_dot_product_attention(*inputs, mask, need_weights=False)
     assert fused.weights is None
     for values in (explicit.values, fused.values):
-        torch.testing.assert_close(values, expected_values, atol=1e-10, rtol=0)
-    torch.testing.assert_close(explicit.weights, expected_weights, atol=1e-10, rtol=0)
+        close(values, expected_values)
+    close(explicit.weights, expected_weights)
 
 
 @REPEATABLE
@@ -421,8 +395,8 @@ def test_result_is_the_same_with_and_without_weights_and_gradients(kind, context
 def test_trace_agrees_with_attention_and_its_parts_with_each_other(case):
     query, key, value, mask = case
     trace, output = attention_trace(query, key, value, mask), scaled_dot_product_attention(query, key, value, mask)
-    torch.testing.assert_close(trace.weights, output.weights, atol=1e-10, rtol=0)
-    torch.testing.assert_close(trace.values, output.values, atol=1e-10, rtol=0)
+    close(trace.weights, output.weights)
+    close(trace.values, output.values)
     torch.testing.assert_close(trace.scores, query @ key.mT)
     torch.testing.assert_close(trace.scaled, trace.scores / math.sqrt(query.size(-1)))
     may_attend = trace.masked > -math.inf
@@ -431,8 +405,8 @@ def test_trace_agrees_with_attention_and_its_parts_with_each_other(case):
         assert torch.equal(may_attend, torch.ones_like(may_attend) if mask is None else mask.expand_as(may_attend))
     else:
         torch.testing.assert_close(trace.masked, trace.scaled + mask)
-    torch.testing.assert_close(trace.weights, trace.masked.softmax(-1).nan_to_num(0.0), atol=1e-10, rtol=0)
-    torch.testing.assert_close(trace.values, trace.weights @ value, atol=1e-10, rtol=0)
+    close(trace.weights, trace.masked.softmax(-1).nan_to_num(0.0))
+    close(trace.values, trace.weights @ value)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])
@@ -470,15 +444,11 @@ def test_compiles_as_one_graph(kind, need_weights, grad):
     compiled = torch.compile(scaled_dot_product_attention, backend="aot_eager", fullgraph=True)
     with torch.set_grad_enabled(grad):
         got, expected = (attend(*inputs, mask, **options) for attend in (compiled, scaled_dot_product_attention))
-    torch.testing.assert_close(got.values, expected.values, atol=1e-10, rtol=0)
+    close(got.values, expected.values)
     if need_weights:
-        torch.testing.assert_close(got.weights, expected.weights, atol=1e-10, rtol=0)
+        close(got.weights, expected.weights)
     if grad:
-        for ours, theirs in zip(gradients(got.values, inputs), gradients(expected.values, inputs), strict=True):
-            torch.testing.assert_close(ours, theirs, atol=1e-10, rtol=0)
-
-
-COMPILER = next((name for name in ("c++", "g++", "clang++", "cl") if shutil.which(name)), None)
+        assert_same_gradients(got.values, expected.values, inputs)
 
 
 @pytest.mark.slow
@@ -501,7 +471,7 @@ def test_vmap_over_the_batch_is_the_batch(need_weights, grad):
         return scaled_dot_product_attention(*sample, causal_mask(3, 5), need_weights=need_weights).values
 
     with torch.set_grad_enabled(grad):
-        torch.testing.assert_close(torch.func.vmap(one)(*inputs), one(*inputs), atol=1e-10, rtol=0)
+        close(torch.func.vmap(one)(*inputs), one(*inputs))
 
 
 @pytest.mark.parametrize("grad", [True, False])
@@ -519,7 +489,7 @@ def test_vmap_over_the_masks_alone_is_a_batch_of_masks(kind, need_weights, grad)
 
     with torch.set_grad_enabled(grad):
         got = torch.func.vmap(one)(masks)
-    torch.testing.assert_close(got, torch.stack([one(mask) for mask in masks]), atol=1e-10, rtol=0)
+    close(got, torch.stack([one(mask) for mask in masks]))
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")

@@ -3,35 +3,19 @@
 import copy
 import io
 import pickle
-import shutil
 
 import pytest
 import torch
 import torch.nn.functional as F
-from hypothesis import given, settings
+from core_cases import COMPILER, DEVICES, EVERY_TEST, REPEATABLE, assert_same_gradients, close
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.utils import prune
 
 from attn_core import MultiHeadAttention, causal_mask, merge_heads, padding_mask, split_heads
 
-pytestmark = [
-    # torch's own: of torch.compile, and of torch.func.vmap over a fused kernel that it can only call in a loop.
-    pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning"),
-    pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning"),
-]
-# The same examples in every run, and no time limit: the first call of a kernel is slow.
-REPEATABLE = settings(derandomize=True, deadline=None, max_examples=60, database=None)
-DEVICES = [
-    pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")),
-    pytest.param("mps", marks=pytest.mark.skipif(not torch.backends.mps.is_available(), reason="no MPS device")),
-]
-COMPILER = next((name for name in ("c++", "g++", "clang++", "cl") if shutil.which(name)), None)
-
-
-@pytest.fixture(autouse=True)
-def _same_numbers_in_every_run():
-    torch.manual_seed(0)
+pytestmark = EVERY_TEST
 
 
 def randomised(layer):
@@ -40,16 +24,6 @@ def randomised(layer):
         for parameter in layer.parameters():
             parameter.normal_(0, 0.4)
     return layer
-
-
-def close(got, expected, within=1e-10):
-    torch.testing.assert_close(got, expected, atol=within, rtol=0)
-
-
-def gradients(values, wanted):
-    """Of a sum in which each number of the output has another weight."""
-    upstream = torch.linspace(-1, 1, values.numel(), dtype=torch.float64).view(values.shape).to(values.dtype)
-    return torch.autograd.grad(values, wanted, upstream, materialize_grads=True)
 
 
 def as_torch(tensors, batch_first):
@@ -139,8 +113,7 @@ def test_agrees_with_the_layer_of_torch_forward_and_backward(case, need_weights)
     if "in_proj_bias" in names:
         ours_wanted += [ours.qkv_proj.bias, ours.out_proj.bias]
         theirs_wanted += [names["in_proj_bias"], names["out_proj.bias"]]
-    for our, their in zip(gradients(values, ours_wanted), gradients(expected, theirs_wanted), strict=True):
-        close(our, their)
+    assert_same_gradients(values, expected, ours_wanted, theirs_wanted)
 
 
 @REPEATABLE
@@ -219,8 +192,7 @@ def test_shared_heads_agree_with_grouped_attention_of_torch(num_kv_heads, bias, 
     got = layer(query, key, mask=mask, need_weights=need_weights).values
     close(got, expected)
     wanted = list(layer.parameters())
-    for our, their in zip(gradients(got, wanted), gradients(expected, wanted), strict=True):
-        close(our, their)
+    assert_same_gradients(got, expected, wanted)
 
 
 @pytest.mark.parametrize("num_kv_heads", [1, 2, 4])
@@ -284,8 +256,7 @@ def test_causal_is_the_causal_mask_forward_and_backward(num_kv_heads, query_len,
     expected = layer(query, key, mask=past if mask is None else past & mask, need_weights=need_weights)
     close(got, expected)
     wanted = list(layer.parameters())
-    for ours, theirs in zip(gradients(got.values, wanted), gradients(expected.values, wanted), strict=True):
-        close(ours, theirs)
+    assert_same_gradients(got.values, expected.values, wanted)
 
 
 @pytest.mark.parametrize("num_kv_heads", [1, 2, 4])
@@ -365,8 +336,7 @@ def test_layer_compiles_as_one_graph(need_weights, num_kv_heads):
     got, expected = (f(x, mask=mask, need_weights=need_weights) for f in (compiled, layer))
     close(got.values, expected.values)
     wanted = list(layer.parameters())
-    for ours, theirs in zip(gradients(got.values, wanted), gradients(expected.values, wanted), strict=True):
-        close(ours, theirs)
+    assert_same_gradients(got.values, expected.values, wanted)
 
 
 def test_layer_and_its_causal_mask_compile_for_any_length():
