@@ -156,7 +156,8 @@ def checked_inputs(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, .
             f"got {query.dtype}, {key.dtype}, {value.dtype}"
         )
     if not query.device == key.device == value.device:
-        # Not every kernel checks: with one of them on "meta" it would return unwritten memory.
+        # Not every kernel checks this: with one input on "meta", which holds no numbers, it would
+        # return memory that nobody has written.
         got = f"{query.device}, {key.device}, {value.device}"
         raise ValueError(f"query, key and value must be on one device, got {got}")
     if query.size(-1) != key.size(-1) or query.size(-1) == 0:
@@ -183,7 +184,8 @@ def _broadcast(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, ...]:
 
 def checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """The mask on the device of the query and, where it is added, in its dtype."""
-    if not isinstance(mask, Tensor) or isinstance(mask, CausalBias):  # which holds no numbers
+    # A CausalBias is a tensor by its class, but holds no numbers that could be read here.
+    if not isinstance(mask, Tensor) or isinstance(mask, CausalBias):
         raise TypeError(f"mask must be a torch.Tensor or None, got {type(mask).__name__}")
     if mask.dtype != torch.bool and not mask.is_floating_point():
         legal = "bool (True = may attend) or floating (added to the scores)"
@@ -197,7 +199,8 @@ def checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
             "with heads, one mask (L, S) for each sample is mask[:, None]"
         )
     mask = mask.to(query.device) if mask.dtype == torch.bool else mask.to(query)
-    return mask if mask.dim() > 1 else torch.atleast_2d(mask)  # the fused kernel takes no fewer
+    # torch's fused kernel refuses a mask with fewer than two axes.
+    return mask if mask.dim() > 1 else torch.atleast_2d(mask)
 
 
 def checked_padding(lengths: Tensor | Sequence[int], max_len: int | None) -> tuple[Tensor, int]:
@@ -211,7 +214,7 @@ def checked_padding(lengths: Tensor | Sequence[int], max_len: int | None) -> tup
         raise ValueError(f"lengths must be one row of at least one integer, got {got}")
     if lengths.is_floating_point() or lengths.is_complex() or lengths.dtype == torch.bool:
         raise TypeError(f"lengths must be integers, got {lengths.dtype}")
-    # In a short dtype such as uint8 a comparison with a larger max_len would overflow.
+    # For some dtypes, such as uint16, torch has neither a minimum nor comparisons with others.
     lengths = lengths.long()
     shortest, longest = int(lengths.min()), int(lengths.max())
     max_len = longest if max_len is None else max_len
@@ -260,7 +263,7 @@ def _check_layer_input(
 
 
 def _cast_by_autocast(x: Tensor, dtype: torch.dtype) -> bool:
-    # It brings floating numbers to one dtype, but leaves float64 alone.
+    # Autocast casts inputs and weights to one dtype by itself, but never from or to float64.
     castable = x.is_floating_point() and torch.float64 not in (x.dtype, dtype) and not x.is_meta
     return castable and torch.is_autocast_enabled(x.device.type)
 

@@ -45,7 +45,7 @@ def count_flops(module: Callable, *args: object, **kwargs: object) -> FlopCount:
     torch loads its compiler. Raises TypeError for what is not callable.
     """
     check_callable(module)
-    # Imported here: where Triton is missing, the import may warn.
+    # Imported only when it is needed: where Triton is missing, the import may warn.
     from torch.utils.flop_counter import FlopCounterMode
 
     # torch has a formula for a matrix times a matrix, none for a matrix or a vector times a vector.
@@ -54,7 +54,8 @@ def count_flops(module: Callable, *args: object, **kwargs: object) -> FlopCount:
     counter = FlopCounterMode(display=False, custom_mapping=formulas)
     # The counter must be innermost: it splits composite operators, and the watch sees the parts.
     with _without_fused_kernels(), _Watch(counter.flop_registry) as watch, counter:
-        if isinstance(module, nn.Module):  # on copies of its buffers: it may change them
+        if isinstance(module, nn.Module):
+            # A call may change buffers, as that of a batch norm does: it gets copies.
             copies = {name: buffer.clone() for name, buffer in module.named_buffers()}
             torch.func.functional_call(module, copies, args, kwargs)
         else:
@@ -83,7 +84,8 @@ _PRODUCT = re.compile(
     "mm|mv|dot|matmul|attention|transformer|linear|conv|rnn|lstm|gru"
     "|linalg|solve|cholesky|geqrf|ormqr|cdist|euclidean|fft"
 )
-# These match too, but weigh, move or norm numbers; a cell's products stand before the cell.
+# Names that match without a product inside: these operators scale, move or norm numbers. The cell
+# of a recurrent layer (`_cell`) only joins its gates: their products run before it and are counted.
 _NO_PRODUCT = re.compile("gamma|cumm|convert|upsample|norm|cross|check_errors|_cell")
 
 
@@ -112,7 +114,7 @@ def count_macs_with_fvcore(module: nn.Module, *args: object) -> tuple[int, dict[
     """
     check_module(module)
     with warnings.catch_warnings(), torch.random.fork_rng(range(torch.cuda.device_count())):
-        # fvcore uses it on import.
+        # fvcore still calls this deprecated function when it is imported.
         warnings.filterwarnings("ignore", "`torch.jit.script", DeprecationWarning)
         try:
             from fvcore.nn import FlopCountAnalysis

@@ -119,12 +119,14 @@ def _fused(
 
 def _masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
     """Softmax over the keys that the mask leaves; zeros where none. Overwrites the scores."""
-    # In half precision a score plus the least number, which some masks use, would be -inf.
+    # Some masks hide a key by the least number of their dtype. In half precision that number plus a
+    # negative score would be -inf: a row of such keys would become NaN.
     wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
     wide, blind = _add(wide, additive(mask, wide.dtype)), blind_queries(mask)
     if blind is None:
         return _softmax(wide).to(scores.dtype)
-    # Softmax of a row of -inf is 0/0, and its NaN would spoil the gradients: 0 before and after.
+    # Softmax of a row of -inf is 0/0 = NaN, and NaN spoils gradients even where it is overwritten.
+    # So a blind row is set to 0 before the softmax as well as after it.
     return _softmax(wide.masked_fill(blind, 0.0)).masked_fill(blind, 0.0).to(scores.dtype)
 
 
@@ -132,7 +134,7 @@ def _add(scores: Tensor, bias: Tensor) -> Tensor:
     try:
         scores += bias
         return scores
-    except RuntimeError:  # torch.func.vmap over the masks alone: one row of scores has no room
+    except RuntimeError:  # torch.func.vmap over masks only: many masks do not fit into one (L, S)
         return scores + bias
 
 
@@ -141,7 +143,7 @@ def _softmax(scores: Tensor) -> Tensor:
     if torch.is_grad_enabled() or scores.dtype not in (torch.float32, torch.float64):
         return scores.softmax(-1)
     try:
-        # A second (L, S) array would take longer to come by than the softmax itself.
+        # To allocate a second (L, S) array would take longer than the softmax itself.
         return torch.softmax(scores, -1, out=scores)
     except RuntimeError:  # torch.func.vmap cannot write into a given tensor
         return scores.softmax(-1)

@@ -58,7 +58,8 @@ def _rows(
     key_len = key.size(-2)
     if last_seen is not None:
         key_len = min(key_len, last_seen + query.size(-2))
-    wide = torch.promote_types(query.dtype, torch.float32)  # sums in half would stand still
+    # In half precision a long sum stops growing: each new term is rounded away.
+    wide = torch.promote_types(query.dtype, torch.float32)
     q = query.to(wide) / math.sqrt(query.size(-1))
     # Of the keys so far, per query: the largest score, the sum of exp(score - largest), and the
     # same sum of values. The largest starts finite: -inf - -inf, before any key is seen, is NaN.

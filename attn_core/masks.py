@@ -81,8 +81,10 @@ def blind_queries(mask: Tensor) -> Tensor | None:
     """
     seen = (mask if mask.dtype == torch.bool else mask != -math.inf).any(-1, keepdim=True)
     if mask.device.type != "cpu" or torch.compiler.is_compiling() or torch.jit.is_tracing():
-        return ~seen  # to look would halt the device, or hold for this one mask only
+        # To read the answer, a GPU would have to finish all it does first; and what is compiled or
+        # traced would keep the answer for this mask as the one for every mask.
+        return ~seen
     try:
         return None if seen.all() else ~seen
-    except RuntimeError:  # inside torch.func.vmap there is no single answer
+    except RuntimeError:  # torch.func.vmap: the answer may differ from mask to mask
         return ~seen

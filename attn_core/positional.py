@@ -68,7 +68,8 @@ class SinusoidalPositionalEncoding(nn.Module):
         super().__setstate__(state)
         self._rows = self._make(state["_rows"])
 
-    # Kept for later calls: it must not become an inference tensor or fall to the device "meta".
+    # The rows are kept for later calls. Made in inference mode they could not be trained with, hence
+    # the decorator; made under `torch.device("meta")` they would hold no numbers, hence "cpu".
     @torch.inference_mode(False)
     def _make(self, length: int) -> Tensor:
         position = torch.arange(length, dtype=torch.float64, device="cpu")[:, None]
@@ -120,7 +121,7 @@ class RotaryEmbedding(nn.Module):
         check_even_head_dim(head_dim)
         check_choice("layout", layout, "interleaved", "half_split")
         self.head_dim, self.layout = head_dim, layout
-        # Its columns are sin pθ_i, cos pθ_i.
+        # The table of sinusoidal codes has just what is needed: the columns sin pθ_i, cos pθ_i.
         self.angles = SinusoidalPositionalEncoding(head_dim, 128, base)
 
     def forward(self, q_or_k: Tensor, offset: int = 0) -> Tensor:
@@ -131,7 +132,8 @@ class RotaryEmbedding(nn.Module):
         check_width(q_or_k, self.head_dim)
         check_integers(0, offset=offset)
         length = q_or_k.size(-2)
-        # Half precision is turned in float32: its own rounding would add up over the two products.
+        # Half precision is turned in float32: else each of the two products would be rounded, and
+        # their sum once more.
         x = q_or_k if q_or_k.dtype == torch.float64 else q_or_k.float()
         codes = self.angles.table(offset + length)[offset:].to(x)
         sin, cos = codes.unflatten(-1, (-1, 2)).unbind(-1)
@@ -169,7 +171,7 @@ class AlibiBias(nn.Module):
         with such a mask.
         """
         distance = _relative_positions(query_len, key_len, self.slopes.device).abs()
-        bias = -self.slopes[:, None, None].double() * distance  # rounded once, like every code
+        bias = -self.slopes[:, None, None].double() * distance  # float64, then rounded only once
         return bias.to(self.slopes.dtype)
 
     def extra_repr(self) -> str:

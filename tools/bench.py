@@ -95,7 +95,7 @@ def peak_memory(with_weights, length=4096, embed_dim=512, num_heads=8):
         return None
     layer, x = MultiHeadAttention(embed_dim, num_heads).eval(), torch.randn(1, length, embed_dim)
     with torch.no_grad():
-        layer(x[:, :16], need_weights=with_weights)  # what the first call loads does not count
+        layer(x[:, :16], need_weights=with_weights)  # the first call loads libraries, which must not count
         return peak_megabytes(lambda: layer(x, need_weights=with_weights))
 
 
@@ -107,7 +107,7 @@ def main():
     print(*(f"{name:>{width}}" for name, width in columns), " pairs")
     for shape, mode, with_weights, mask in product(SHAPES, ("train", "eval"), (True, False), MASKS):
         if mask == "causal=True" and with_weights:
-            continue  # the kernel gives none
+            continue  # the fused kernel of CausalLayer gives no weights
         ratio, pairs, ms = paired_ratios(*layer_calls(shape, mode, with_weights, mask), SECONDS_PER_CASE)
         case = {"shape": shape, "mode": mode, "weights": with_weights, "mask": mask}
         rows.append(case | {"ratio": ratio, "pairs": pairs, "ms": ms})

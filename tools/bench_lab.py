@@ -74,7 +74,7 @@ def training_calls(settings, batch_size, length):
     theirs = copy.deepcopy(ours)
     theirs.layers = nn.ModuleList(torch_layer(layer) for layer in ours.layers)
     tokens = torch.randint(1, settings["vocabulary_size"], (batch_size, length))
-    if ours.padding is not None:  # up to a third of an input
+    if ours.padding is not None:  # up to a third of each input is padding
         real = torch.randint(2 * length // 3, length + 1, (batch_size, 1))
         tokens[torch.arange(length) >= real] = ours.padding
     targets = torch.randint(settings["num_classes"], (batch_size,) if ours.pool else (batch_size, length))

@@ -33,7 +33,7 @@ def keep_pictures(model: dict, **_) -> None:
 
 
 c = get_config()  # noqa: F821
-# A kernel need not send back to a slider the value that came from it: the picture would come after that message.
+# Else a kernel would first send the value of a slider back to it, and the picture would wait behind that message.
 os.environ.setdefault("JUPYTER_WIDGETS_ECHO", "0")
 c.ServerApp.kernel_websocket_connection_class = PromptConnection
 c.ContentsManager.pre_save_hook = keep_pictures

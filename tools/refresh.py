@@ -47,7 +47,7 @@ def main(arguments: list[str], folder: Path = NOTEBOOKS) -> int:
 
 def execute(notebook, folder: Path) -> str:
     """Run every cell in a fresh kernel of this interpreter. Returns the first problem as a sentence, or nothing."""
-    # No folder to look for kernels in: what is left is the kernel of the interpreter that runs this.
+    # With no folder to look for kernels in, the only one left is that of the interpreter that runs this.
     manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
     client = NotebookClient(
         notebook,
@@ -79,7 +79,7 @@ def clean(notebook) -> None:
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         for output in cell.get("outputs", []):
-            # Its model lives in the kernel that has just ended; the picture beside it stays.
+            # The state of a widget lived in the kernel that has just ended; the picture beside it stays.
             output.get("data", {}).pop(WIDGET_VIEW, None)
 
 

@@ -140,7 +140,7 @@ def check_extrapolation(document: dict, extrapolation: pd.DataFrame) -> Finding:
     length; the learned table, of those that have enough rows, is clearly above it.
     """
     shortest, longest = extrapolation["length"].min(), extrapolation["length"].max()
-    # A table of 32 rows cannot answer at all at the longest.
+    # A learned table of 32 rows, as many as in training, has no rows for the longest test.
     table = extrapolation[extrapolation["max_len"].isna() | (extrapolation["max_len"] >= longest)]
     by_seed = table.pivot_table(index="seed", columns=["encoding", "length"], values="accuracy")
     statements, left_texts, learned_texts = [], [], []
@@ -213,7 +213,7 @@ def _times_100(one: Estimate) -> Estimate:
 
 
 def _interval(one: Estimate, decimals: int = 2) -> str:
-    # z: no -0.0
+    # "z" writes a negative number that rounds to zero without its sign.
     return f"{one.mean:z.{decimals}f} [{one.low:z.{decimals}f}, {one.high:z.{decimals}f}]"
 
 

@@ -25,7 +25,7 @@ CHECKS = {
     for name, function in vars(module).items()
     if name.startswith("check_")
 }
-WIDTHS = {"id": 19, "section": 7, "document": 23, "verdict": 15, "measured": 26}  # 98 in a line fit on a page
+WIDTHS = {"id": 19, "section": 7, "document": 23, "verdict": 15, "measured": 26}  # 98 with the gaps, for a page
 
 
 class DamagedResult(ValueError):
@@ -61,7 +61,7 @@ def result_table(name: str, folder: Path = RESULTS) -> pd.DataFrame:
     or lacks runs: half a table gives a verdict as well, and perhaps another one. Each names the command that makes it.
     """
     path = Path(folder) / f"{name}.json"
-    shown = Path(*path.parts[-3:]).as_posix()  # no path of this machine
+    shown = Path(*path.parts[-3:]).as_posix()  # the sentence may be committed: it names no folder of this machine
     if not path.exists():
         raise FileNotFoundError(f"{shown} is missing; `python -m attn_core.lab {name}` makes it")
     experiment = import_module(f"attn_core.lab.experiments.{name}")

@@ -83,7 +83,7 @@ def markdown(text: str, links) -> tuple[str, list[tuple[int, str, str]]]:
     """
     renderer = Renderer(links)
     made = MarkdownWithMath(renderer=renderer).render(text)
-    # No line begins with the mark that ends a formula.
+    # A formula and the mark behind it stay together, so that no line begins with a comma.
     made = re.sub(r"<math(?:(?!</math>).)*</math>[.,;:?)]+", r'<span class="whole">\g<0></span>', made)
     return chinese(made), renderer.headings
 
@@ -102,7 +102,8 @@ def formula(tex: str, display: str) -> str:
         raise Broken(f"the formula {tex.strip()!r} cannot be read ({type(error).__name__})") from None
     if unknown := re.search(r"\\[a-zA-Z]*", mathml):
         raise Broken(f"the formula {tex.strip()!r} has a command that is not known, {unknown[0]}")
-    # What TeX sets apart and latex2mathml does not: cos x, but cos(x); a prime beside its letter; the sign of -∞.
+    # Where latex2mathml spaces unlike TeX: cos x needs a gap (cos(x) none); a prime stands close to its letter; the
+    # minus of -∞ is a sign, not a subtraction.
     names = r"(<mi>(?:sin|cos|tan|tanh|exp|ln|log|max|min)</mi>)(?!(?:<mrow>)?<mo[^>]*>&#x00028;|</)"
     mathml = re.sub(names, r'\1<mspace width="0.167em"></mspace>', mathml)
     prime = r'<mrow>\1<mo lspace="0" rspace="0">&#x02032;</mo></mrow>'
@@ -190,7 +191,7 @@ def _picture(png: str, alt: str, name: str) -> str:
     )
 
 
-# Blocks by all that they are made of, and explorers by their blocks.
+# To make each block once: blocks by all that decides what is in them, and the explorers behind the blocks.
 blocks: dict[tuple, str] = {}
 live: dict[str, Explorer] = {}
 
@@ -198,7 +199,7 @@ live: dict[str, Explorer] = {}
 def block(call: re.Match, cells, path: Path) -> str:
     """The block of the explorer that a cell calls: name and arguments."""
     name, arguments = call.groups()
-    # The same call shows something else after other cells and in a folder with other files.
+    # After other cells, or in a folder with other files, the same call may show something else.
     sources = [cell.source for cell in explorer_cells(cells)]
     made_of = (name, arguments, path.parent.resolve(), *sources) if arguments else (name,)
     if made_of not in blocks:
@@ -253,7 +254,7 @@ def style(*names: str) -> str:
     sheets = [str(AttentionView._css)]
     light, dark = (HtmlFormatter(style=name).get_token_style_defs("") for name in (LIGHT, DARK))
     sheets += [f".code {rule}" for rule in light]
-    # Paper is white.
+    # The dark colours are for screens only: paper is white.
     sheets += ["@media screen {", *(f'[data-theme="dark"] .code {rule}' for rule in dark), "}"]
     sheets += [(HERE / name).read_text(encoding="utf-8") for name in names]
     return "\n".join(sheets)
@@ -309,7 +310,8 @@ def write_folder(folder: Path, files: dict[str, str]) -> str:
     for old in [*check_folder(folder), *content(folder / "assets")]:
         if old not in (folder / "assets", folder / MADE_HERE):
             shutil.rmtree(old) if old.is_dir() and not old.is_symlink() else old.unlink()
-    # The sign that it was made here is the first to come and never goes: what was interrupted can be made again.
+    # The file that marks the folder as made here is written first and never removed: after an interruption the folder
+    # can be made again.
     for name, text in sorted(files.items(), key=lambda file: file[0] != MADE_HERE):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
