@@ -127,10 +127,10 @@ def test_half_precision_gradients_agree_with_float64(case, need_weights):
 @pytest.mark.parametrize("need_weights", [True, False])
 @pytest.mark.parametrize("which", ["scale", "batch", "mask gradient"])
 def test_agrees_with_torch_on(which, need_weights):
-    query, key, value = random_inputs((4, 2))
+    query, key, value = random_inputs((3, 4, 2))
     mask = torch.randn(3, 5, dtype=torch.float64, requires_grad=True) if which == "mask gradient" else None
     scale = {"scale": 0.3} if which == "scale" else {}
-    if which == "batch":  # one sample's keys and one head's values serve all
+    if which == "batch":  # some keys and some values serve all
         key, value = key[:1], value[:, :1]
     wanted = (query, key, value) if mask is None else (query, key, value, mask)
     ours = scaled_dot_product_attention(query, key, value, mask, need_weights=need_weights, **scale).values

@@ -268,7 +268,7 @@ def torch_flags():
 @pytest.mark.parametrize("fastpath", [True, False])
 @pytest.mark.parametrize("fails", [True, False])
 @pytest.mark.parametrize("training", [True, False])
-def test_counting_leaves_no_trace_even_after_an_error(training, fails, fastpath):
+def test_counting_leaves_no_trace_even_after_an_error(capsys, training, fails, fastpath):
     module, x = Recorder(fails).train(training), torch.randn(3, 4, 8, requires_grad=True)
     module.attention.in_proj_weight.grad = torch.ones(24, 8)
     torch.backends.mha.set_fastpath_enabled(fastpath)
@@ -284,7 +284,7 @@ def test_counting_leaves_no_trace_even_after_an_error(training, fails, fastpath)
             assert torch_flags() == flags
     finally:
         torch.backends.mha.set_fastpath_enabled(True)
-    assert torch.equal(torch.get_rng_state(), random_state)
+    assert capsys.readouterr() == ("", "") and torch.equal(torch.get_rng_state(), random_state)
     assert all(torch.equal(tensor, state[name]) for name, tensor in module.state_dict().items())
     assert all(child.training is training for child in module.modules())
     grads = {name: parameter.grad for name, parameter in module.named_parameters() if parameter.grad is not None}

@@ -15,6 +15,7 @@ def drawn(mask):
 @pytest.mark.parametrize(
     ("lengths", "align", "rows"),
     [
+        ((0, 2), "lower_right", []),
         ((1, 1), "lower_right", ["x"]),
         ((3, 3), "lower_right", ["x..", "xx.", "xxx"]),
         ((3, 3), "upper_left", ["x..", "xx.", "xxx"]),
@@ -52,6 +53,7 @@ def test_padding_mask_hides_what_stands_behind_each_sequence():
     assert mask.dtype == torch.bool
     assert mask.shape == (3, 1, 1, 4)
     assert drawn(mask) == ["xx..", "....", "xxxx"]
+    assert padding_mask([0, 0]).shape == (2, 1, 1, 0)
 
 
 @pytest.mark.parametrize("lengths", [[1, 2], (1, 2), range(1, 3), torch.tensor([1, 2]), torch.tensor([1, 2]).numpy()])

@@ -245,6 +245,7 @@ def test_every_code_says_its_settings():
         "SinusoidalPositionalEncoding(8, base=100.0)": SinusoidalPositionalEncoding(8, base=100.0),
         "LearnedPositionalEncoding(8, max_len=5)": LearnedPositionalEncoding(8, 5),
         "AlibiBias(6)": AlibiBias(6),
+        "RelativePositionBias(2, num_buckets=32, max_distance=128, bidirectional=True)": RelativePositionBias(2),
         "RelativePositionBias(2, num_buckets=8, max_distance=16, bidirectional=False)": RelativePositionBias(
             2, 8, 16, bidirectional=False
         ),
