@@ -9,7 +9,7 @@ from torch import nn
 from attn_core.lab.models.encoder import EncoderClassifier
 from attn_core.lab.tasks import NOTHING, Batch
 from attn_core.lab.tasks.nearest_item import NearestItem
-from attn_core.lab.training import accuracy, cross_entropy, train
+from attn_core.lab.training import accuracy, cross_entropy, train, train_to_plateau
 
 TASK = NearestItem(num_kinds=2)
 
@@ -159,9 +159,66 @@ def test_a_watch_is_called_after_each_step_with_the_steps_done():
     assert len({total for _, total in seen}) == 3  # after the step, not before it
 
 
+# Until it no longer helps
+
+
+def to_plateau(losses, **options):
+    """A training whose checks find these losses, one after another."""
+    options = {"most_steps": 2 * len(losses), "check_every": 2, "warmup": 0, "learning_rate": 1e-3} | options
+    given = iter(losses)
+    return train_to_plateau(small_model(), nearest_items, lambda step: next(given), **options)
+
+
+def test_a_loss_that_keeps_falling_is_trained_on_to_the_last_step_allowed():
+    checks, reached = to_plateau([0.9**k for k in range(12)], patience=1, cuts=1)
+    assert not reached
+    assert [check.steps for check in checks] == list(range(2, 25, 2))
+    assert {check.learning_rate for check in checks} == {1e-3}
+
+
+def test_the_rate_is_cut_where_the_loss_stays_and_after_the_cuts_training_ends():
+    checks, reached = to_plateau([1.0] * 20, patience=2, cuts=2)
+    assert reached
+    # The first check is the least so far; two more may pass, the next one cuts.
+    assert [check.learning_rate for check in checks] == pytest.approx(4 * [1e-3] + 3 * [2.5e-4] + 3 * [6.25e-5])
+
+
+def test_a_fall_of_less_than_a_hundredth_is_none():
+    slow, fast = ([factor**k for k in range(20)] for factor in (0.996, 0.98))
+    assert to_plateau(slow, patience=1, cuts=0).reached
+    assert not to_plateau(fast, patience=1, cuts=0).reached
+
+
+def test_the_warmup_of_a_training_to_its_plateau_rises_to_the_rate():
+    rates, model, rate_of = [], small_model(), torch.optim.AdamW.step
+
+    def watched(self, *args, **kwargs):
+        rates.append(self.param_groups[0]["lr"])
+        return rate_of(self, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", watched)
+        options = {"most_steps": 6, "check_every": 6, "warmup": 4, "learning_rate": 1e-3}
+        train_to_plateau(model, nearest_items, lambda step: 1.0, **options)
+    assert rates == pytest.approx([2.5e-4, 5e-4, 7.5e-4, 1e-3, 1e-3, 1e-3])
+
+
+def test_a_validation_is_told_the_steps_done():
+    told = []
+    options = {"most_steps": 5, "check_every": 2, "warmup": 0}
+    train_to_plateau(small_model(), nearest_items, lambda step: told.append(step) or 1.0, **options)
+    assert told == [2, 4]
+
+
 def test_the_one_call_for_all_parameters_steps_as_pytorchs_default_does(monkeypatch):
     adamw, losses = torch.optim.AdamW, {}
     for fused in (True, False):
         monkeypatch.setattr(torch.optim, "AdamW", lambda *args, **options: adamw(*args, **options | {"fused": fused}))  # noqa: B023
         losses[fused] = trained(steps=30)[1].losses
     assert losses[True] == pytest.approx(losses[False], abs=1e-4)
+
+
+@pytest.mark.parametrize("steps", [0, -1])
+def test_a_wrong_number_of_most_steps_is_refused(steps):
+    with pytest.raises(ValueError, match=f"most_steps must be at least 1, got {steps}"):
+        train_to_plateau(small_model(), nearest_items, lambda step: 1.0, most_steps=steps, check_every=1)
