@@ -37,9 +37,8 @@ def check_long_sentences(document: dict, translation: pd.DataFrame) -> Finding:
     """By how many percent BLEU falls from all shorter buckets (their mean) to the one of more than 30 words.
 
     Statements after equally many steps and again at the end, where each model has reached its plateau or the most steps
-    allowed: the document's fall of the RNN lies in the
-    interval of the GRU without attention, its fall of the Transformer in the interval of ours; each of the two GRUs
-    clearly falls by more than the Transformer.
+    allowed: the document's fall of the RNN lies in the interval of the GRU without attention, its fall of the
+    Transformer in the interval of ours; each of the two GRUs clearly falls by more than the Transformer.
     """
     names = {"gru": "GRU", "gru_attention": "GRU with attention", "transformer": "Transformer"}
     statements, texts = [], []
