@@ -199,8 +199,8 @@ def checked_mask(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
             "with heads, one mask (L, S) for each sample is mask[:, None]"
         )
     mask = mask.to(query.device) if mask.dtype == torch.bool else mask.to(query)
-    # torch's fused kernel refuses a mask with fewer than two axes.
-    return mask if mask.dim() > 1 else torch.atleast_2d(mask)
+    # With fewer axes than the scores, torch leaves its fused kernel for most masks.
+    return mask[(None,) * (len(scores) - mask.dim())]
 
 
 def checked_padding(lengths: Tensor | Sequence[int], max_len: int | None) -> tuple[Tensor, int]:
