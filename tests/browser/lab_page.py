@@ -10,6 +10,9 @@ from playwright.sync_api import Browser, Page, TimeoutError, expect
 
 SECONDS_TO_RUN = 300
 NOTEBOOK = "jupyterapp.shell.currentWidget"
+# Of each code cell; one that is folded shows no prompt.
+EXECUTION_COUNTS = f"""{NOTEBOOK}.content.widgets.filter((cell) => cell.model.type === 'code')
+    .map((cell) => cell.model.executionCount)"""
 # What stands beside each code cell: a number once it has run, a star while it waits.
 PROMPTS = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].map((prompt) => prompt.textContent)"
 

@@ -11,7 +11,16 @@ from attn_core.lab.trained.pretrained import pretrained_problem
 
 from .conftest import NOTEBOOKS
 from .explorer_page import CASES, CELLS
-from .lab_page import PROMPTS, error_outputs, open_notebook, restart_kernel, run_all, save, shut_down, write_notebook
+from .lab_page import (
+    EXECUTION_COUNTS,
+    error_outputs,
+    open_notebook,
+    restart_kernel,
+    run_all,
+    save,
+    shut_down,
+    write_notebook,
+)
 
 EXPLORER = re.compile(r"^\w*explorer\(", re.MULTILINE)
 PICTURES = """[...document.querySelectorAll(".jp-OutputArea-output")].map((output) => {
@@ -33,7 +42,8 @@ def test_a_notebook_runs_without_an_error_and_without_the_internet(lab, new_page
     if explorers:
         views.nth(explorers - 1).wait_for()
     assert views.count() == explorers
-    assert [prompt for prompt in page.evaluate(PROMPTS) if not re.search(r"\d", prompt)] == []
+    counts = page.evaluate(EXECUTION_COUNTS)
+    assert counts == [*range(1, len(counts) + 1)]
     assert page.locator(".attention-view .problem:not(:empty)").count() == 0
     assert error_outputs(page) == []
     assert page.complaints == []
