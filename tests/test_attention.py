@@ -349,13 +349,15 @@ def test_the_kernel_is_told_causal_only_where_it_means_the_same(told, query_len,
 
 
 @pytest.mark.parametrize(
-    "mask", [None, torch.tensor([True, False] * 2 + [True]), causal_mask(3, 5), padding_mask([5, 2])]
+    "mask",
+    [None, torch.tensor([True, False] * 2 + [True]), causal_mask(3, 5), torch.zeros(3, 3, 5), padding_mask([5, 2])],
 )
 def test_without_weights_no_mask_makes_torch_leave_the_fused_kernel(told, mask):
     inputs = random_inputs((2, 3), d_v=4)
     with sdpa_kernel(SDPBackend.FLASH_ATTENTION):  # an error where that one cannot do it
         values = scaled_dot_product_attention(*inputs, mask, need_weights=False).values
-    assert told == [(False, None if mask is None else (1,) * (mask.dim() == 1) + tuple(mask.shape))]  # not blown up
+    shape = None if mask is None else (1,) * (4 - mask.dim()) + tuple(mask.shape)  # not blown up
+    assert told == [(False, shape)]
     torch.testing.assert_close(scaled_dot_product_attention(*inputs, mask).values, values)
     assert len(told) == 1
 
