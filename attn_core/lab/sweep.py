@@ -9,10 +9,11 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, Executor, Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import version
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Lock, RLock, Thread
 from typing import NamedTuple
@@ -81,16 +82,20 @@ def sweep(
         futures: dict[Future, Row] = {}
         sweep_id = uuid4().hex  # dask gives equal calls one answer, and would not try a failed run again
         pool = executor or processes(min(workers or os.cpu_count() or 1, len(waiting)))
+        finished = False
         try:
             with _interrupt_later() if executor is None else nullcontext():
                 for configuration in waiting:
                     futures[pool.submit(_run_one, run, configuration, sweep_id)] = configuration
             for future in progress(as_completed(futures), total=len(keys), initial=len(done), desc="runs"):
                 _collect(future, run, futures[future], done, failures, store)
+            finished = True
         finally:
             # What an interrupted sweep has not begun is called off; the others are done.
             if executor is None:
                 pool.shutdown(wait=False, cancel_futures=True)
+                if not finished:
+                    pool.leash.close()
             else:
                 for future in futures:
                     future.cancel()
@@ -129,7 +134,11 @@ def _check_importable(run: Callable) -> None:
 def processes(size: int) -> ProcessPoolExecutor:
     """So many fresh processes, which end with this one however it ends. Ctrl-C ends them at once."""
     # "spawn" is the one way that all systems have, and the one that torch's threads survive.
-    return ProcessPoolExecutor(size, mp_context=get_context("spawn"), initializer=_begin_worker)
+    context = get_context("spawn")
+    held_here, held_there = context.Pipe()
+    pool = ProcessPoolExecutor(size, mp_context=context, initializer=_begin_worker, initargs=(held_there,))
+    pool.leash = held_here  # whose end, or that of this process, is the end of the workers
+    return pool
 
 
 @contextmanager
@@ -146,18 +155,20 @@ def _interrupt_later() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_worker() -> None:
+def _begin_worker(leash: Connection) -> None:
     # Ctrl-C reaches the workers as well, and has to end them: or each would go on with the next run, and the
-    # interpreter would wait for it. What ends the process of the sweep in another way does not reach them.
+    # interpreter would wait for it. A worker that is only just being started it does not reach, and what ends the
+    # process of the sweep in another way reaches none: so each also holds an end of a pipe.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     tqdm.set_lock(RLock())  # its own is one of the system, and Python complains where an ended process leaves it
-    Thread(target=_end_with_parent, daemon=True).start()
+    Thread(target=_end_with, args=(leash,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
-    parent_process().join()
+def _end_with(leash: Connection) -> None:
+    with suppress(EOFError, OSError):
+        leash.recv()  # nothing is ever sent
     os._exit(1)
 
 

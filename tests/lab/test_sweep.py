@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 
@@ -386,6 +387,15 @@ def test_a_function_of_a_script_is_one_that_processes_can_import(tmp_path):
 def test_a_function_that_no_process_can_import_may_run_in_threads(tmp_path):
     text = SCRIPT.replace("workers=1", "concurrent.futures.ThreadPoolExecutor(1)")
     assert run_python(tmp_path, "-", text=text).stdout.splitlines()[:2] == ["8", "8"]
+
+
+def test_a_worker_that_ctrl_c_does_not_reach_ends_with_the_sweep():
+    # One that is only just being started when the others are told.
+    pool = module.processes(1)
+    future = pool.submit(time.sleep, 600)
+    pool.leash.close()
+    with pytest.raises(BrokenProcessPool):
+        future.result(timeout=60)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a group of processes gets Ctrl-C in another way there")
