@@ -4,7 +4,6 @@ FOLDER: where they go; build/site unless given. The same notebooks give the same
 it can be made.
 """
 
-import html
 import json
 import re
 import sys

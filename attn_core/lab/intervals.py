@@ -25,7 +25,9 @@ class Estimate(NamedTuple):
         return f"{self:.3f}, {self.runs} runs"
 
     def __format__(self, form: str) -> str:
-        """The mean and its interval, each in a form such as ".3f"."""
+        """The mean and its interval, each in a form such as ".3f"; as `str` without one."""
+        if not form:
+            return str(self)
         mean, low, high = (f"{end:z{form}}" for end in self[:3])
         return f"{mean} [{low}, {high}]"
 

@@ -13,7 +13,7 @@ from attn_core.show.figures.pictures import head_grid, heatmap, panel_figure
 from attn_core.show.figures.wall import map_wall
 from attn_core.show.live.view import AttentionView
 from attn_core.show.panels import Panel, bar_panel, line_panel, matrix_panel
-from attn_core.show.tables import table
+from attn_core.show.tables import show_table
 
 __all__ = [
     "AttentionView",
@@ -34,6 +34,6 @@ __all__ = [
     "qkv_explorer",
     "save",
     "scale_explorer",
-    "table",
+    "show_table",
     "trained_explorer",
 ]

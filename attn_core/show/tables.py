@@ -12,12 +12,12 @@ import pandas as pd
 from IPython.display import display
 from tabulate import tabulate
 
-from attn_core.show.texts import number
+from attn_core.show.texts import MINUS, number
 
 WIDEST = 40  # letters of a cell of the text, before it goes on in the next line; on a page the browser breaks lines
 
 
-def table(rows: pd.DataFrame | Sequence[Mapping[str, Any]], form: str = ".4f", title: str = "") -> None:
+def show_table(rows: pd.DataFrame | Sequence[Mapping[str, Any]], form: str = ".4f", title: str = "") -> None:
     """Show rows, a frame or dicts with the same keys, below a title.
 
     form: of numbers that are not whole, and of estimates, as for `number`; whole ones get commas. Where a number is
@@ -29,7 +29,7 @@ def table(rows: pd.DataFrame | Sequence[Mapping[str, Any]], form: str = ".4f", t
     columns = [frame.iloc[:, place].tolist() for place in range(frame.shape[1])]
     sides = ["left" if any(isinstance(value, bool | str) for value in column) else "right" for column in columns]
     cells = [[_written(value, form) for value in row] for row in zip(*columns, strict=True)]
-    show_cells([str(name) for name in frame.columns], cells, sides, title)
+    show_cells([_written(name, form) for name in frame.columns], cells, sides, title)
 
 
 def show_cells(
@@ -76,4 +76,4 @@ def _written(value: Any, form: str) -> str:
         return str(value)
     if isinstance(value, Integral):
         return number(int(value), ",")
-    return number(float(value), form) if isinstance(value, Real) else format(value, form)
+    return number(float(value), form) if isinstance(value, Real) else format(value, form).replace("-", MINUS)

@@ -6,7 +6,7 @@ from bs4 import BeautifulSoup
 
 from attn_core.course import show_claims
 from attn_core.lab.intervals import SHARE, estimate, estimate_grid
-from attn_core.show import table, tables
+from attn_core.show import show_table, tables
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def cells(data):
 
 
 def test_the_html_has_the_cells_of_the_text(shown):
-    table([{"code": "none", "d_k": 1, "loss": 0.25}, {"code": "rotary", "d_k": 1024, "loss": -1.0}])
+    show_table([{"code": "none", "d_k": 1, "loss": 0.25}, {"code": "rotary", "d_k": 1024, "loss": -1.0}])
     assert cells(shown[0]) == [["code", "d_k", "loss"], ["none", "1", "0.2500"], ["rotary", "1,024", "−1.0000"]]
     lines = [line.split() for line in shown[0]["text/plain"].splitlines()]
     assert [lines[0], *lines[2:]] == cells(shown[0])
@@ -46,41 +46,41 @@ def test_the_html_has_the_cells_of_the_text(shown):
     ],
 )
 def test_a_value_is_written_in_the_form_that_its_kind_has(shown, value, form, written):
-    table([{"value": value}], form)
+    show_table([{"value": value}], form)
     assert cells(shown[0])[1] == [written]
 
 
 def test_a_numpy_number_is_written_as_pythons_is(shown):
-    table(pd.DataFrame({"whole": [1000], "part": [0.5]}), ".1f")
+    show_table(pd.DataFrame({"whole": [1000], "part": [0.5]}), ".1f")
     assert cells(shown[0])[1] == ["1,000", "0.5"]
 
 
 def test_numbers_stand_at_the_right_and_texts_at_the_left(shown):
-    table([{"name": "a", "n": 1, "mean": estimate([0.0, 1.0])}])
+    show_table([{"name": "a", "n": 1, "mean": estimate([0.0, 1.0])}])
     sides = [cell["style"] for cell in BeautifulSoup(shown[0]["text/html"], "html.parser")("td")]
     assert sides == ["text-align: left", "text-align: right", "text-align: right"]
 
 
 def test_a_readers_text_is_no_markup(shown):
-    table([{"<i>": "<b> & $x$"}], title="<u>")
+    show_table([{"<i>": "<b> & $x$"}], title="<u>")
     assert cells(shown[0]) == [["<i>"], ["<b> & $x$"]]
     assert not BeautifulSoup(shown[0]["text/html"], "html.parser")(["i", "b", "u"])
 
 
 def test_a_title_stands_above_both_forms(shown):
-    table([{"n": 1}], title="loss by length")
+    show_table([{"n": 1}], title="loss by length")
     assert shown[0]["text/plain"].splitlines()[0] == "loss by length"
     assert BeautifulSoup(shown[0]["text/html"], "html.parser").caption.text == "loss by length"
 
 
 def test_chinese_characters_take_the_room_of_two_letters_in_the_text(shown):
-    table([{"word": "猫吃鱼", "n": 1}, {"word": "cat", "n": 2}])
+    show_table([{"word": "猫吃鱼", "n": 1}, {"word": "cat", "n": 2}])
     lines = shown[0]["text/plain"].splitlines()
     assert len(lines[2]) + 3 == len(lines[3])
 
 
 def test_a_long_text_goes_on_in_the_next_line_of_its_column(shown):
-    table([{"n": 1, "said": "word " * 30}])
+    show_table([{"n": 1, "said": "word " * 30}])
     assert max(map(len, shown[0]["text/plain"].splitlines())) < 60
     assert cells(shown[0])[1][1].split() == ["word"] * 30
 
@@ -94,7 +94,7 @@ def test_a_named_index_becomes_columns_and_groups_make_a_grid_of_estimates(shown
             for seed in range(3)
         ]
     )
-    table(estimate_grid(runs, "code", "length", "right", SHARE), ".2f")
+    show_table(estimate_grid(runs, "code", "length", "right", SHARE), ".2f")
     assert cells(shown[0]) == [
         ["code", "64", "8"],
         ["b", "0.50 [0.50, 0.50]", "0.50 [0.50, 0.50]"],
