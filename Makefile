@@ -53,6 +53,7 @@ lint: .venv/.installed-dev ## check style, format, types and the direction of im
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/lint_scripts.py
 
 refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them: NB=03
 	$(BIN)/python tools/refresh.py $(NB)
