@@ -81,6 +81,21 @@ def check_split(num_heads: int, width: int) -> None:
         raise ValueError(f"num_heads must divide the width, got {got}")
 
 
+# What torch's layer and function call their arguments, and what stands for them here.
+_INSTEAD = {
+    "attn_mask": "mask=, in which True = may attend",
+    "key_padding_mask": "mask=, in which True = may attend, as `padding_mask` makes it",
+    "is_causal": "causal=",
+}
+
+
+def check_names(others: dict[str, object]) -> None:
+    """That nothing was passed by a name that is not taken."""
+    for name in others:
+        instead = f": pass {_INSTEAD[name]}" if name in _INSTEAD else ""
+        raise TypeError(f"there is no argument {name}{instead}")
+
+
 def check_axes(x: Tensor, *axes: str) -> None:
     check_tensor("x", x)
     if x.dim() != len(axes):

@@ -314,3 +314,15 @@ def table():
 def test_what_does_not_fit_is_refused_by_its_value(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["attn_mask", "key_padding_mask", "is_causal", "average_attn_weights"])
+@pytest.mark.parametrize("place", ["layer", "function"])
+def test_an_argument_by_the_name_that_torch_gives_it_is_refused_with_ours(name, place):
+    x, layer = torch.zeros(2, 3, 8), MultiHeadAttention(8, 2)
+    with pytest.raises(TypeError, match=name) as refused:
+        layer(x, **{name: True}) if place == "layer" else scaled_dot_product_attention(x, x, x, **{name: True})
+    if "mask" in name:
+        assert "mask=, in which True = may attend" in str(refused.value)
+    if name == "is_causal":
+        assert "pass causal=" in str(refused.value)
