@@ -1,13 +1,13 @@
 """Tables: rows as HTML where JupyterLab, a page or a slide shows it, with the same cells as a text beside it."""
 
 import html
+import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from IPython.display import display
 from tabulate import tabulate
@@ -70,7 +70,7 @@ def _markup(
 
 
 def _written(value: Any, form: str) -> str:
-    if value is None or value is pd.NA or (isinstance(value, Real) and np.isnan(value)):
+    if value is None or value is pd.NA or (isinstance(value, Real) and math.isnan(value)):
         return ""
     if isinstance(value, bool | str):
         return str(value)

@@ -37,6 +37,12 @@ def cell(value: float) -> str:
         return number(float(np.float32(value)))
 
 
+def shortened(text: str, letters: int) -> str:
+    """A text of at most so many letters: what is too much goes from its middle."""
+    end = (letters - 1) // 2
+    return text if len(text) <= letters else f"{text[: letters - 1 - end]}…{text[-end:]}"
+
+
 class Caption(str):
     """A text for readers, filled into a template; both are kept for pages without a kernel and for
     translations.

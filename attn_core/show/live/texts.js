@@ -77,9 +77,11 @@ function reading(panel, row, column) {
   );
 }
 
+// What is too much for a label goes from its middle.
 function shortened(text) {
-  const letters = Array.from(text);
-  return letters.length > STYLE.LABEL_LETTERS ? `${letters.slice(0, STYLE.LABEL_LETTERS - 1).join("")}…` : text;
+  const [letters, most] = [Array.from(text), STYLE.LABEL_LETTERS];
+  const end = Math.floor((most - 1) / 2);
+  return letters.length <= most ? text : `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
 }
 
 function wrapped(text, width, ruler) {

@@ -18,10 +18,10 @@ points in place of bytes.
 
 import functools
 import math
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
+import regex
 import torch
 
 from attn_core.attention import scaled_dot_product_attention
@@ -32,21 +32,26 @@ from attn_core.show.style import MOST_TOKENS
 # heads apart.
 SPREAD = 1.4
 
-_JOINER = "\u200d"
+# What nobody sees and a text may carry from where it was copied: byte-order marks, spaces without
+# width, soft hyphens, marks of direction.
+_INVISIBLE = regex.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+# Scripts that put no spaces between words.
+_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 
 
 def split_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a sentence: what white space separates, or the characters where there is none
-    between them.
+    """The tokens of a sentence: what white space separates. A single word is one token where its
+    letters are of scripts that put spaces between words, as Latin does; else its characters are, as
+    in 小猫吃了鱼.
 
-    A character is what a reader takes for one: a letter with its combining marks, an emoji with its
-    variation selector, skin tone and what a joiner ties to it, two letters of a flag, the parts of
-    a Korean syllable. Not covered: signs that go before their letter, Indic consonants tied by a
-    virama, and marks newer than Python's tables.
+    A character is what a reader takes for one, a grapheme cluster of Unicode: a letter with its
+    marks, an emoji with what is tied to it, a flag, a Korean syllable.
     Raises ValueError for no token and for more than MOST_TOKENS.
     """
-    words = text.split()
-    tokens = tuple(words) if len(words) > 1 else tuple(_characters("".join(words)))
+    words = _INVISIBLE.sub("", text).split()
+    tokens = tuple(words)
+    if len(words) == 1 and (_UNSPACED.search(words[0]) or not regex.search(r"\p{L}", words[0])):
+        tokens = tuple(regex.findall(r"\X", words[0]))
     if not tokens:
         raise ValueError(f"the sentence is empty; type 1 to {MOST_TOKENS} tokens")
     if len(tokens) > MOST_TOKENS:
@@ -98,32 +103,3 @@ def _numbers(seeds: np.ndarray | np.uint32, places: np.ndarray) -> np.ndarray:
     numbers = x / 2**31
     numbers -= 1
     return numbers
-
-
-def _characters(word: str) -> list[str]:
-    characters: list[str] = []
-    for character in word:
-        before = characters[-1] if characters else ""
-        flag = _is_flag_letter(character) and len(before) == 1 and _is_flag_letter(before)
-        if before and (flag or before.endswith(_JOINER) or _continues(character)):
-            characters[-1] += character
-        else:
-            characters.append(character)
-    return characters
-
-
-def _is_flag_letter(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _continues(character: str) -> bool:
-    """Whether a character belongs to the one before it: marks, joiners, skin tones, tags, vowels
-    and ends in Korean.
-    """
-    return (
-        unicodedata.category(character)[0] == "M"
-        or character in "\u200c" + _JOINER
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-        or "\U000e0020" <= character <= "\U000e007f"
-        or "\u1160" <= character <= "\u11ff"
-    )
