@@ -56,12 +56,12 @@ TITLE_SIZE = 11
 CELL_SIZE = 9
 SMALL_SIZE = 8
 
-# Text of the live view, in pixels
-VIEW_SIZE = 12  # on canvases and in the table
+# Text of the live view, in pixels, where the page has no larger one; else all of it grows with the page's
+VIEW_SIZE = 12  # on canvases
 VIEW_TITLE_SIZE = 13  # of titles, and around them
+SETTLES_AFTER = 1000  # milliseconds without a change, after which a view gives back room that it does not need
 
 FOR_CSS = {
-    "size": f"{VIEW_SIZE}px",
     "title-size": f"{VIEW_TITLE_SIZE}px",
     "line": MIDDLE,
     "faint-line": FAINT_LINE,
@@ -82,6 +82,7 @@ FOR_JAVASCRIPT = {
     "FAINTEST": FAINTEST,
     "MOST_TOKENS": MOST_TOKENS,
     "VIEW_SIZE": VIEW_SIZE,
+    "SETTLES_AFTER": SETTLES_AFTER,
     "VIEW_TITLE_SIZE": VIEW_TITLE_SIZE,
 }
 
