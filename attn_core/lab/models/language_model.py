@@ -15,7 +15,8 @@ from attn_core.positional import AlibiBias, RotaryEmbedding, SinusoidalPositiona
 
 ENCODINGS = ("none", "sinusoidal", "rotary", "alibi")
 
-Cache = list[tuple[Tensor, Tensor]]  # for each layer the keys and the values so far, (B, H, S, d) each
+KeysAndValues = tuple[Tensor, Tensor]  # (B, H, S, d) each
+Cache = list[KeysAndValues]  # of each layer
 
 
 class Reading(NamedTuple):
@@ -33,15 +34,21 @@ class Reading(NamedTuple):
 class CausalLayer(EncoderLayer):
     """An encoder layer that looks back only, also at keys and values that it kept from tokens before."""
 
-    def forward(self, x, past=None, rotary=None, bias=None, need_weights=False):
-        """x (B, L, D), past: keys and values (B, H, S - L, d) -> (B, L, D), all keys and values, weights (B, H, L, S).
+    def forward(
+        self,
+        x: Tensor,
+        past: KeysAndValues | None = None,
+        rotary: RotaryEmbedding | None = None,
+        bias: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, KeysAndValues, Tensor | None]:
+        """x (B, L, D) -> (B, L, D), keys and values of all S tokens so far, and where asked for the weights.
 
-        rotary: turns queries and keys, the first of them at the position S - L. Keys are kept as turned: a position
-        does not change later. bias: (H, L, S), added to the scores.
+        past: of the first S - L tokens. rotary: turns queries and keys. bias: (H, L, S), added to the scores.
         """
         query, key, value = self.attention.project(self.attention_norm(x))
         if rotary is not None:
-            offset = 0 if past is None else past[0].size(2)
+            offset = 0 if past is None else past[0].size(2)  # the kept keys were turned when they came
             query, key = rotary(query, offset), rotary(key, offset)
         if past is not None:
             key, value = torch.cat([past[0], key], dim=2), torch.cat([past[1], value], dim=2)
@@ -82,7 +89,7 @@ class LanguageModel(nn.Module):
         x = self.embedding(tokens)
         if self.code is not None:
             x = x + self.code.table(length)[past:].to(x)
-        bias = None if self.bias is None else self.bias(tokens.size(1), length)
+        bias = None if self.bias is None else self.bias(tokens.size(1), length).to(x)
         kept, weights = [], []
         for layer, before in zip(self.layers, cache or [None] * len(self.layers), strict=True):
             x, keys_and_values, seen = layer(x, before, self.rotary, bias, need_weights)
@@ -92,10 +99,10 @@ class LanguageModel(nn.Module):
 
 
 def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int | None = None) -> Tensor:
-    """softmax(logits / temperature) over the last axis, after all but the top_k greatest logits are set aside.
+    """softmax(logits / temperature) over the last axis, (..., V) -> (..., V), where only the top_k greatest count.
 
-    temperature: below 1 the likely becomes likelier still, above 1 all becomes more even. top_k: all tokens unless
-    given; Fan et al. 2018, "Hierarchical Neural Story Generation", section 5.4. What ties with the last of them stays.
+    temperature: below 1 what is likely becomes likelier, above 1 all come closer to one another. top_k: V unless
+    given; Fan et al. 2018, "Hierarchical Neural Story Generation". What is as great as the last of them counts too.
     Raises ValueError for a temperature that is not above 0 or a top_k below 1.
     """
     if not temperature > 0:
@@ -107,29 +114,39 @@ def next_probabilities(logits: Tensor, temperature: float = 1.0, top_k: int | No
     return torch.softmax(logits / temperature, dim=-1)
 
 
+def draw(probabilities: Tensor, generator: torch.Generator) -> Tensor:
+    """One token for each row of probabilities (B, V), as (B, 1): the first at which their sum passes a random number.
+
+    torch.multinomial does it too, but from the same seed draws other tokens on another machine.
+    """
+    sums = probabilities.double().cumsum(-1)
+    # Times the sum of all, which rounding may leave a little off 1: else the last token would get the rest.
+    random = torch.rand(len(sums), 1, generator=generator, dtype=torch.float64) * sums[:, -1:]
+    return (sums[:, :-1] <= random).sum(-1, keepdim=True)
+
+
 @torch.no_grad()
 def generate(
     model: LanguageModel,
     start: Tensor,
+    *,
     end: int,
     max_len: int,
-    *,
     temperature: float = 1.0,
     top_k: int | None = None,
     generator: torch.Generator,
 ) -> Tensor:
-    """start (B, L) -> the tokens drawn after it, (B, at most max_len), one after the other, with a cache.
+    """start (B, L) -> the tokens drawn after it, one after the other, (B, at most max_len). It keeps a cache.
 
-    A row that has drawn the token end is filled up with it. Stops when all rows have.
+    A row that has drawn the token `end` is filled up with it; when all have, no more are drawn.
     """
     check_integers(max_len=max_len)
-    rows, reading = [], model.read(start)
-    ended = torch.zeros(len(start), dtype=torch.bool)
-    for _ in range(max_len):
-        drawn = torch.multinomial(next_probabilities(reading.logits[:, -1], temperature, top_k), 1, generator=generator)
-        rows.append(drawn[:, 0].masked_fill(ended, end))
-        ended |= rows[-1] == end
-        if ended.all():
-            break
-        reading = model.read(drawn, reading.cache)
-    return torch.stack(rows, dim=1)
+    rows, tokens, cache = [], start, None
+    ended = torch.zeros(len(start), 1, dtype=torch.bool)
+    while len(rows) < max_len and not ended.all():
+        reading = model.read(tokens, cache)
+        probabilities = next_probabilities(reading.logits[:, -1], temperature, top_k)
+        tokens, cache = draw(probabilities, generator).masked_fill(ended, end), reading.cache
+        ended |= tokens == end
+        rows.append(tokens)
+    return torch.cat(rows, dim=1)
