@@ -3,6 +3,7 @@
 from attn_core.show.explorers.base import Explorer
 from attn_core.show.explorers.costs import cost_explorer
 from attn_core.show.explorers.heads import head_explorer
+from attn_core.show.explorers.next_token import next_token_explorer
 from attn_core.show.explorers.positions import position_explorer
 from attn_core.show.explorers.qkv import qkv_explorer
 from attn_core.show.explorers.scale import scale_explorer
@@ -28,6 +29,7 @@ __all__ = [
     "map_wall",
     "matrix_panel",
     "new_figure",
+    "next_token_explorer",
     "panel_figure",
     "position_explorer",
     "qkv_explorer",
