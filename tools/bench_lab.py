@@ -1,8 +1,8 @@
 """Time the laboratory: a training step and a forward pass with our layers and with PyTorch's, our steps and the plain
 loop's, a token of a language model without and with a cache, and ways to run a sweep: `make bench`.
 
-Adds the sections "training", "blocks", "steps", "cache" and "sweep" to what bench.py wrote. The sweep is that of role_binding, every
-number of heads and five seeds, with fewer steps and without the tests after the training.
+Adds the sections "training", "blocks", "steps", "cache" and "sweep" to what bench.py wrote. The sweep is that of
+role_binding, every number of heads and five seeds, with fewer steps and without the tests after the training.
 """
 
 import copy
