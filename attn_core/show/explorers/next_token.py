@@ -91,7 +91,7 @@ def next_token_explorer(
     }
     offered = {
         "language": list(dict.fromkeys([language, *(name for name in LANGUAGES if name in languages)])),
-        "text": list(dict.fromkeys([text, *BEGINNINGS])),
+        "text": [(beginning or "(none)", beginning) for beginning in dict.fromkeys([text, *BEGINNINGS])],
         "temperature": TEMPERATURES,
         "top_k": [choice for choice in every if choice[1] in (*FEW_TOP_K, vocabulary_size)],
     }

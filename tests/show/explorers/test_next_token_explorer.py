@@ -68,8 +68,10 @@ def test_without_a_kernel_there_are_the_language_of_the_call_and_some_others():
     assert explorer.offline().offered["language"] == ["sw", "en", "fi", "it"]
 
 
-def test_without_a_kernel_the_text_of_the_call_comes_first_and_then_others_once_each():
+def test_without_a_kernel_the_text_of_the_call_comes_first_and_then_others_once_each_also_none():
     for text in ("cat", BEGINNINGS[2]):
         offered = next_token_explorer(read_next, ("en",), len(LETTERS), "en", text).offline().offered["text"]
-        assert offered[0] == text
-        assert sorted(offered) == sorted({text, *BEGINNINGS})
+        labels, values = zip(*offered, strict=True)
+        assert values[0] == text
+        assert sorted(values) == sorted({text, *BEGINNINGS})
+        assert labels[values.index("")] == "(none)"
