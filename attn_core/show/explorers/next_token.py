@@ -89,7 +89,7 @@ def next_token_explorer(
         "temperature": widgets.FloatSlider(value=1.0, min=0.1, max=2.0, step=0.1, description="temperature"),
         "top_k": widgets.SelectionSlider(options=every, value=vocabulary_size, description="top k"),
     }
-    offered = {
+    offered: dict[str, Sequence] = {
         "language": list(dict.fromkeys([language, *(name for name in LANGUAGES if name in languages)])),
         "text": [(beginning or "(none)", beginning) for beginning in dict.fromkeys([text, *BEGINNINGS])],
         "temperature": TEMPERATURES,
