@@ -3,10 +3,12 @@
 from attn_core.show.explorers.base import Explorer
 from attn_core.show.explorers.costs import cost_explorer
 from attn_core.show.explorers.heads import head_explorer
+from attn_core.show.explorers.next_token import next_token_explorer
 from attn_core.show.explorers.positions import position_explorer
 from attn_core.show.explorers.qkv import qkv_explorer
 from attn_core.show.explorers.scale import scale_explorer
 from attn_core.show.explorers.trained import trained_explorer
+from attn_core.show.figures.block import block_drawing
 from attn_core.show.figures.curves import interval_curves
 from attn_core.show.figures.figure import new_figure, save
 from attn_core.show.figures.pictures import head_grid, heatmap, panel_figure
@@ -20,6 +22,7 @@ __all__ = [
     "Explorer",
     "Panel",
     "bar_panel",
+    "block_drawing",
     "cost_explorer",
     "head_explorer",
     "head_grid",
@@ -29,6 +32,7 @@ __all__ = [
     "map_wall",
     "matrix_panel",
     "new_figure",
+    "next_token_explorer",
     "panel_figure",
     "position_explorer",
     "qkv_explorer",
