@@ -1,5 +1,6 @@
 """What a figure does with texts that fonts lack, that are read as formulas, or that do not fit their place."""
 
+import gc
 import warnings
 
 import numpy as np
@@ -115,3 +116,11 @@ def test_a_score_that_a_mask_made_very_low_is_drawn_as_hidden_and_leaves_the_sca
     panel = matrix_panel([[1.0, lowest], [2.0, -3.0]], "scores", "ab", "ab", "query", "key", "score")
     assert panel.limits == (-3.0, 3.0)
     assert panel.values[0, 1] == -np.inf
+
+
+def test_the_font_that_a_view_sends_leaves_no_file_open():
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", ResourceWarning)
+        assert style.font_for("龘靐")
+        gc.collect()
+    assert [str(warning.message) for warning in told if warning.category is ResourceWarning] == []
