@@ -20,11 +20,11 @@ class PromptConnection(ZMQChannelsWebsocketConnection):
 
 
 def save_as_committed(model: dict, **_) -> None:
-    """Before a notebook is saved: what differs from run to run and from machine to machine goes, as in tools/refresh.py,
-    so that git shows what a reader changed and nothing else.
+    """Before a notebook is saved: what differs from run to run and from machine to machine goes, as in
+    tools/refresh.py, so that git shows what a reader changed and nothing else.
 
-    Of a widget with a picture beside it only the picture stays. Once its kernel has ended, JupyterLab would show an error
-    in the place of the widget and not the picture.
+    Of a widget with a picture beside it only the picture stays. Once its kernel has ended, JupyterLab would show an
+    error in the place of the widget and not the picture.
     """
     if model["type"] != "notebook" or not model.get("content"):
         return
