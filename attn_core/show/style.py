@@ -122,13 +122,12 @@ def _font_with(characters: str) -> bytes:
     if not characters:
         return b""
     options = subset.Options(layout_features=[], name_IDs=[], hinting=False)
-    font = subset.load_font(_chinese_font(), options)
     subsetter = subset.Subsetter(options)
     subsetter.populate(text=characters)
-    subsetter.subset(font)
-    data = io.BytesIO()
-    font.save(data)
-    return data.getvalue()
+    with subset.load_font(_chinese_font(), options) as font, io.BytesIO() as data:
+        subsetter.subset(font)
+        font.save(data)
+        return data.getvalue()
 
 
 def _chinese_font() -> str:

@@ -8,7 +8,7 @@ from attn_core.show.live.view import packed
 from attn_core.show.offline.hashed import head_maps, split_tokens
 from attn_core.show.panels import weight_panels
 from attn_core.show.style import MOST_TOKENS
-from attn_core.show.texts import Caption
+from attn_core.show.texts import Caption, visible
 
 HEAD_COUNTS = (1, 2, 4, 8, 16)
 SENTENCE = tuple("小猫吃了一条大鱼就睡着了")
@@ -27,7 +27,7 @@ def head_steps(embed_dim: int, num_heads: int, sentence: str = "".join(SENTENCE)
     Raises ValueError as `split_tokens`.
     """
     tokens = split_tokens(sentence)
-    split = SPLITS["spaces" if len(sentence.split()) > 1 else "characters"]
+    split = SPLITS["spaces" if len(visible(sentence.split())) > 1 else "characters"]
     sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "head_dim": embed_dim // num_heads, "tokens": len(tokens)}
     caption = Caption(CAPTION, **sizes, split=split, **layer_costs(embed_dim, num_heads, len(tokens)))
     return weight_panels(head_maps(tokens, embed_dim, num_heads), tokens), caption

@@ -1,4 +1,4 @@
-// Numbers, captions and what the view says: number, filled and their forms are those of texts.py, which explains them.
+// Numbers, captions, letters and what the view says. What texts.py has as well is explained there.
 
 const MINUS = "−";
 
@@ -75,6 +75,17 @@ function reading(panel, row, column) {
     `${panel.column_name} ${panel.column_labels[column]}: ` +
     `${panel.unit} ${spoken(panel.values[row * panel.columns + column], panel.unit)}`
   );
+}
+
+const INVISIBLE = /(?![\p{M}\u200c\u200d\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/gu;
+
+function letters(text) {
+  return Array.from(new Intl.Segmenter("en").segment(text), ({ segment }) => segment);
+}
+
+function visible(parts) {
+  const seen = parts.map((part) => part.replace(INVISIBLE, ""));
+  return seen.filter((part) => !/^\p{Default_Ignorable_Code_Point}*$/u.test(part));
 }
 
 function shortened(text) {

@@ -3,29 +3,16 @@
 
 const SPREAD = 1.4;
 const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u; // as Python splits
-const FLAG_LETTER = /^[\u{1f1e6}-\u{1f1ff}]$/u;
-const CONTINUES = /^[\p{M}\u200c\u200d\u{1f3fb}-\u{1f3ff}\u{e0020}-\u{e007f}\u1160-\u11ff]$/u;
 
 // The tokens of a sentence, an array of strings. Throws a Refusal for none and for more than 40.
 function splitTokens(text) {
-  const words = text.split(WHITE_SPACE).filter((word) => word);
-  const tokens = words.length > 1 ? words : charactersOf(words.join(""));
+  const words = visible(text.split(WHITE_SPACE));
+  const tokens = words.length > 1 ? words : visible(letters(words.join("")));
   if (tokens.length === 0) throw new Refusal(`the sentence is empty; type 1 to ${STYLE.MOST_TOKENS} tokens`);
   if (tokens.length > STYLE.MOST_TOKENS) {
     throw new Refusal(`the sentence has ${tokens.length} tokens, and at most ${STYLE.MOST_TOKENS} can be shown; shorten it`);
   }
   return tokens;
-}
-
-function charactersOf(word) {
-  const found = [];
-  for (const character of word) {
-    const before = found.at(-1) ?? "";
-    const flag = FLAG_LETTER.test(character) && FLAG_LETTER.test(before);
-    if (before && (flag || before.endsWith("\u200d") || CONTINUES.test(character))) found[found.length - 1] += character;
-    else found.push(character);
-  }
-  return found;
 }
 
 // The weights of L tokens: weights[(h * L + i) * L + j] is what query i gives to key j in head h, each from 0.

@@ -18,7 +18,6 @@ points in place of bytes.
 
 import functools
 import math
-import unicodedata
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,26 +26,21 @@ import torch
 from attn_core.attention import scaled_dot_product_attention
 from attn_core.multihead import split_heads
 from attn_core.show.style import MOST_TOKENS
+from attn_core.show.texts import letters, visible
 
 # Wider than a layer starts out: its first maps would be almost even, and one could not tell the
 # heads apart.
 SPREAD = 1.4
 
-_JOINER = "\u200d"
-
 
 def split_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a sentence: what white space separates, or the characters where there is none
-    between them.
+    """The tokens of a sentence: what white space separates, or the letters where there is none
+    between them. Letters as in `letters`, and without what nobody sees as in `visible`.
 
-    A character is what a reader takes for one: a letter with its combining marks, an emoji with its
-    variation selector, skin tone and what a joiner ties to it, two letters of a flag, the parts of
-    a Korean syllable. Not covered: signs that go before their letter, Indic consonants tied by a
-    virama, and marks newer than Python's tables.
     Raises ValueError for no token and for more than MOST_TOKENS.
     """
-    words = text.split()
-    tokens = tuple(words) if len(words) > 1 else tuple(_characters("".join(words)))
+    words = visible(text.split())
+    tokens = tuple(words if len(words) > 1 else visible(letters("".join(words))))
     if not tokens:
         raise ValueError(f"the sentence is empty; type 1 to {MOST_TOKENS} tokens")
     if len(tokens) > MOST_TOKENS:
@@ -98,32 +92,3 @@ def _numbers(seeds: np.ndarray | np.uint32, places: np.ndarray) -> np.ndarray:
     numbers = x / 2**31
     numbers -= 1
     return numbers
-
-
-def _characters(word: str) -> list[str]:
-    characters: list[str] = []
-    for character in word:
-        before = characters[-1] if characters else ""
-        flag = _is_flag_letter(character) and len(before) == 1 and _is_flag_letter(before)
-        if before and (flag or before.endswith(_JOINER) or _continues(character)):
-            characters[-1] += character
-        else:
-            characters.append(character)
-    return characters
-
-
-def _is_flag_letter(character: str) -> bool:
-    return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _continues(character: str) -> bool:
-    """Whether a character belongs to the one before it: marks, joiners, skin tones, tags, vowels
-    and ends in Korean.
-    """
-    return (
-        unicodedata.category(character)[0] == "M"
-        or character in "\u200c" + _JOINER
-        or "\U0001f3fb" <= character <= "\U0001f3ff"
-        or "\U000e0020" <= character <= "\U000e007f"
-        or "\u1160" <= character <= "\u11ff"
-    )

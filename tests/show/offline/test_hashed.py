@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+import regex
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,6 +67,7 @@ def test_any_white_space_separates(space):
         ["🏴\U000e0067\U000e0062\U000e007f", "a"],
         ["\u1100\u1161\u11a8", "한"],
         ["葛\U000e0100", "城"],
+        ["न", "म", "स्ते"],  # consonants that a virama ties
         ["\u0301", "a"],  # a mark with nothing to stand on
     ],
 )
@@ -74,14 +76,33 @@ def test_what_a_reader_takes_for_one_character_is_one_token(characters):
 
 
 @given(st.text(max_size=60))
-def test_nothing_is_lost_but_the_white_space(text):
+def test_nothing_is_lost_but_what_nobody_sees(text):
     try:
         tokens = split_tokens(text)
     except ValueError as error:
-        assert not text.split() or str(MOST_TOKENS) in str(error)
+        assert not seen(text) or str(MOST_TOKENS) in str(error)
     else:
-        assert "".join(tokens) == "".join(text.split())
-        assert 1 <= len(tokens) <= MOST_TOKENS and all(tokens)
+        assert seen("".join(tokens)) == seen(text)
+        assert 1 <= len(tokens) <= MOST_TOKENS and all(map(seen, tokens))
+
+
+def seen(text):
+    return regex.sub(r"[\s\x1c-\x1f\p{Default_Ignorable_Code_Point}]", "", text)
+
+
+INVISIBLE = ["\ufeff", "\u200b", "\u2060", "\u00ad", "\u200e", "\u3164", "\u200d", "\ufe0f"]
+
+
+@pytest.mark.parametrize("sign", INVISIBLE, ids=ascii)
+@pytest.mark.parametrize(
+    "text, tokens",
+    [("{}猫吃{}鱼{}", ("猫", "吃", "鱼")), ("{}the {} cat{}", ("the", "cat")), ("{} {}cat", ("c", "a", "t"))],
+)
+def test_an_invisible_sign_is_no_token_of_its_own(sign, text, tokens):
+    found = split_tokens(text.replace("{}", sign))
+    assert tuple(map(seen, found)) == tokens
+    if not regex.fullmatch(r"[\p{M}\u200d]", sign):  # what joins or marks a letter stays with it
+        assert found == tokens
 
 
 @pytest.mark.parametrize("text", ["a " * 41, "猫" * 41, "x" * 1000])
@@ -92,7 +113,7 @@ def test_too_many_tokens_are_refused_with_their_count_and_the_limit(text):
     assert len(split_tokens(text[: 40 * (len(text) // count)])) == 40
 
 
-@pytest.mark.parametrize("text", ["", " ", "\n　\t"])
+@pytest.mark.parametrize("text", ["", " ", "\n　\t", "\ufeff", "\u200b \ufe0f"])
 def test_no_token_is_refused(text):
     with pytest.raises(ValueError, match="empty; type 1 to 40"):
         split_tokens(text)
@@ -168,8 +189,7 @@ def test_javascript_splits_as_python_does(javascript):
     texts = [
         *SENTENCES,
         *(f"猫{space}吃鱼" for space in SPACES),
-        "\ufeff猫",
-        "\u200b 猫",
+        *(text.replace("{}", sign) for sign in INVISIBLE for text in ("{}猫{}吃{}", "{} a {}b{}", "{}", "{} {}ab")),
         "",
         " \u3000",
         "猫" * 41,
