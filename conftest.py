@@ -1,10 +1,10 @@
-"""Notebook 05 and the tests of the trained model are skipped where it is not installed, never where CI is set."""
+"""Notebook 06 and the tests of the trained model are skipped where it is not installed, never where CI is set."""
 
 import os
 
 import pytest
 
-INSIDE = "05_inside_a_trained_model.ipynb"
+INSIDE = "06_inside_a_trained_model.ipynb"
 
 
 def reason_to_skip() -> str:

@@ -109,7 +109,7 @@ def count_macs_with_fvcore(module: nn.Module, *args: object) -> tuple[int, dict[
     """What fvcore counts in `module(*args)`: MACs, and how often it met which operator it skips.
 
     It runs the module once, as any call does (buffers may change); torch's random state stays as it
-    was.
+    was. fvcore cannot trace what `torch.compile` returned: count the module that was compiled.
     Raises ImportError where fvcore is not installed, TypeError for what is no module.
     """
     check_module(module)

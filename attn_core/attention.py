@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attn_core._checks import checked
+from attn_core._checks import check_names, checked
 from attn_core.masks import additive, and_causal, blind_queries
 
 
@@ -54,6 +54,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     dropout_p: float = 0.0,
     need_weights: bool = True,
+    **others: object,
 ) -> AttentionOutput:
     """softmax(Q Kᵀ · scale + mask) V, Vaswani et al. 2017, equation (1).
 
@@ -70,9 +71,10 @@ def scaled_dot_product_attention(
 
     A query that may attend to nothing gets zero weights and zero values. A mask is added to the
     scores: a hidden key that is NaN or infinite still spoils the result.
-    Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes or a
-    causal that is no bool.
+    Raises ValueError for shapes, scale or dropout_p that do not fit, TypeError for dtypes, a causal
+    that is no bool, or another name of an argument.
     """
+    check_names(others)
     query, key, value, mask, scale = checked(query, key, value, mask, causal, scale, dropout_p)
     if not need_weights:
         return AttentionOutput(_fused(query, key, value, mask, causal, scale, dropout_p), None)

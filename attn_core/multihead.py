@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from attn_core._checks import (
     check_axes,
     check_bools,
+    check_divides,
     check_dropout,
     check_heads,
-    check_split,
+    check_names,
     checked_layer_inputs,
 )
 from attn_core._convert import from_torch, to_torch
@@ -28,7 +29,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     Raises ValueError where x is not (B, L, D) or num_heads does not divide D.
     """
     check_axes(x, "batch", "length", "width")
-    check_split(num_heads, x.size(-1))
+    check_divides(num_heads=num_heads, width=x.size(-1))
     return x.unflatten(-1, (num_heads, x.size(-1) // num_heads)).transpose(1, 2)
 
 
@@ -96,6 +97,7 @@ class MultiHeadAttention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         need_weights: bool = False,
+        **others: object,
     ) -> AttentionOutput:
         """query (B, L, D), key and value (B, S, D) -> values (B, L, D), weights (B, H, L, S).
 
@@ -103,8 +105,10 @@ class MultiHeadAttention(nn.Module):
         mask: broadcastable to (B, H, L, S); a (L, S) mask serves every sample and head, a (H, L, S)
             mask every sample. One for each sample, (B, L, S), is `mask[:, None]`.
         causal, need_weights: as in `scaled_dot_product_attention`, but without weights as it comes.
-        Raises ValueError for shapes that do not fit, TypeError for dtypes.
+        Raises ValueError for shapes that do not fit, TypeError for dtypes and for other names of
+            arguments, also those of torch's layer, whose masks are the other way round.
         """
+        check_names(others)
         q, k, v = self.project(query, key, value)
         return self.attend(q, k, v, mask=mask, causal=causal, need_weights=need_weights)
 

@@ -224,13 +224,13 @@ LAYER_INPUTS = [
 ]
 SINGLE = [
     (lambda: SinusoidalPositionalEncoding(4, base=1.0), ValueError, "base must be greater than 1, got 1.0"),
-    (lambda: attention_cost(4, 8, 3), ValueError, "num_heads must divide embed_dim, got 3 heads and embed_dim 8"),
-    (lambda: MultiHeadAttention(8, 3), ValueError, "num_heads must divide embed_dim, got 3 heads and embed_dim 8"),
-    (lambda: MultiHeadAttention(4, 8), ValueError, "num_heads must divide embed_dim, got 8 heads and embed_dim 4"),
-    (lambda: attention_cost(4, 8, 4, num_kv_heads=3), ValueError, "kv_heads must divide num_heads, got 3 and 4 heads"),
-    (lambda: MultiHeadAttention(8, 4, num_kv_heads=8), ValueError, "kv_heads must divide num_heads, got 8 and 4 heads"),
-    (lambda: split_heads(X, 16), ValueError, "num_heads must divide the width, got 16 heads and width 8"),
-    (lambda: RotaryEmbedding(7), ValueError, "head_dim must be even: entries are turned in pairs, got 7"),
+    (lambda: attention_cost(4, 8, 3), ValueError, "num_heads must divide embed_dim, got 3 and 8"),
+    (lambda: MultiHeadAttention(8, 3), ValueError, "num_heads must divide embed_dim, got 3 and 8"),
+    (lambda: MultiHeadAttention(4, 8), ValueError, "num_heads must divide embed_dim, got 8 and 4"),
+    (lambda: attention_cost(4, 8, 4, num_kv_heads=3), ValueError, "kv_heads must divide num_heads, got 3 and 4"),
+    (lambda: MultiHeadAttention(8, 4, num_kv_heads=8), ValueError, "kv_heads must divide num_heads, got 8 and 4"),
+    (lambda: split_heads(X, 16), ValueError, "num_heads must divide width, got 16 and 8"),
+    (lambda: RotaryEmbedding(7), ValueError, "head_dim must be a multiple of 2, got 7"),
     (lambda: RelativePositionBias(2, num_buckets=6), ValueError, "num_buckets must be a multiple of 4, got 6"),
     (lambda: RelativePositionBias(2, 7, bidirectional=False), ValueError, "buckets must be a multiple of 2, got 7"),
     (lambda: RelativePositionBias(2, max_distance=8), ValueError, "max_distance must be greater than 8, got 8"),
@@ -314,3 +314,15 @@ def table():
 def test_what_does_not_fit_is_refused_by_its_value(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["attn_mask", "key_padding_mask", "is_causal", "average_attn_weights"])
+@pytest.mark.parametrize("place", ["layer", "function"])
+def test_an_argument_by_the_name_that_torch_gives_it_is_refused_with_ours(name, place):
+    x, layer = torch.zeros(2, 3, 8), MultiHeadAttention(8, 2)
+    with pytest.raises(TypeError, match=name) as refused:
+        layer(x, **{name: True}) if place == "layer" else scaled_dot_product_attention(x, x, x, **{name: True})
+    if "mask" in name:
+        assert "mask=, in which True = may attend" in str(refused.value)
+    if name == "is_causal":
+        assert "pass causal=" in str(refused.value)

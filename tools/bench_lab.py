@@ -1,8 +1,8 @@
-"""Time the laboratory: a training step with our layers and with PyTorch's, our steps and the plain loop's, and ways to
-run a sweep: `make bench`.
+"""Time the laboratory: a training step and a forward pass with our layers and with PyTorch's, our steps and the plain
+loop's, a token of a language model without and with a cache, and ways to run a sweep: `make bench`.
 
-Adds the sections "training", "steps" and "sweep" to what bench.py wrote. The sweep is that of role_binding, every
-number of heads and five seeds, with fewer steps and without the tests after the training.
+Adds the sections "training", "blocks", "steps", "cache" and "sweep" to what bench.py wrote. The sweep is that of
+role_binding, every number of heads and five seeds, with fewer steps and without the tests after the training.
 """
 
 import copy
@@ -16,7 +16,8 @@ from bench import RESULT, paired_ratios, write
 from torch import nn
 
 from attn_core.lab.experiments import extrapolation, language_identification, role_binding, translation
-from attn_core.lab.models.encoder import EncoderClassifier
+from attn_core.lab.models.encoder import EncoderClassifier, EncoderLayer
+from attn_core.lab.models.language_model import LanguageModel
 from attn_core.lab.sweep import sweep
 from attn_core.lab.training import cross_entropy
 
@@ -106,6 +107,70 @@ def bench_training(seconds=SECONDS_PER_CASE):
         rate = {side: 1e3 / middle for side, middle in ms.items()}
         rows.append({"case": name, "ratio": ratio, "pairs": pairs, "steps_per_second": rate})
         print(f"{name:28} {ratio:10.3f} {rate['ours']:13.1f} {rate['torch']:14.1f} {pairs:6}", flush=True)
+    return rows
+
+
+# A block: the forward passes of notebook 5, ours and torch's, in float64 as there.
+
+
+def block_calls(batch_size, length):
+    """The two passes to compare, on the same weights and input. Raises AssertionError where the outputs differ."""
+    ours = EncoderLayer(64, 8).double().eval()
+    theirs, x = torch_layer(ours).eval(), torch.randn(batch_size, length, 64).double()
+    torch.testing.assert_close(ours(x), theirs(x))
+
+    def call(layer):
+        with torch.no_grad():
+            layer(x)
+
+    return lambda: call(ours), lambda: call(theirs)
+
+
+def bench_blocks(seconds=SECONDS_PER_CASE):
+    """A row for each shape; one torch thread."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    print("\nblock, forward, 1 thread     ours/torch     ours ms     torch ms   pairs")
+    rows = []
+    for batch_size, length in ((1, 16), (8, 64), (1, 512)):
+        ratio, pairs, ms = paired_ratios(*block_calls(batch_size, length), seconds)
+        rows.append({"batch_size": batch_size, "length": length, "ratio": ratio, "pairs": pairs, "ms": ms})
+        print(f"{f'B = {batch_size}, L = {length}':28} {ratio:10.3f} {ms['ours']:11.2f} {ms['torch']:12.2f} {pairs:7}")
+    return rows
+
+
+# The next token of a language model as large as that of notebook 5: read all again, or read one with a cache.
+
+
+def cache_calls(length):
+    model = LanguageModel(261, d_model=64, num_heads=8, num_layers=2).double()
+    tokens = torch.randint(261, (1, length + 1))
+    with torch.no_grad():
+        cache = model.read(tokens[:, :-1]).cache
+
+    def without():
+        with torch.no_grad():
+            model(tokens)
+
+    def with_cache():
+        with torch.no_grad():
+            model.read(tokens[:, -1:], cache)
+
+    return without, with_cache
+
+
+def bench_cache(seconds=SECONDS_PER_CASE):
+    """A row for each length; one torch thread."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    print("\nnext token, 1 thread       without/with  without ms     with ms   pairs")
+    rows = []
+    for length in (32, 128, 512):
+        ratio, pairs, ms = paired_ratios(*cache_calls(length), seconds)
+        rows.append(
+            {"length": length, "ratio": ratio, "pairs": pairs, "ms": {"without": ms["ours"], "with": ms["torch"]}}
+        )
+        print(f"{f'after {length} tokens':26} {ratio:12.2f} {ms['ours']:11.2f} {ms['torch']:11.2f} {pairs:7}")
     return rows
 
 
@@ -212,7 +277,9 @@ def bench_sweep(steps=STEPS):
 def main():
     sections = {
         "training": {"threads": 1, "cases": bench_training()},
+        "blocks": {"threads": 1, "cases": bench_blocks()},
         "steps": {"threads": 1, "cases": bench_steps()},
+        "cache": {"threads": 1, "cases": bench_cache()},
         "sweep": bench_sweep(),
     }
     known = json.loads(RESULT.read_text()) if RESULT.exists() else {}

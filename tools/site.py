@@ -4,13 +4,13 @@ FOLDER: where they go; build/site unless given. The same notebooks give the same
 it can be made.
 """
 
-import html
 import json
 import re
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from bs4 import BeautifulSoup
 from pages import render
 from pages.render import ROOT, Broken
 
@@ -118,12 +118,14 @@ def page(file: str, body: str, headings: list[tuple[int, str, str]]) -> Page:
 
 def plain(markup: str) -> str:
     """What the search looks through: the text without code, outputs and pictures."""
-    markup = re.sub(
-        r"<(h1|h2|script|pre)\b.*?</\1>|<figure.*?</figure>|<summary>.*?</summary>", " ", markup, flags=re.DOTALL
-    )
-    markup = re.sub("<math.*?</math>", lambda math: html.escape(render.written(math[0])), markup, flags=re.DOTALL)
-    apart = re.sub(r"</?(?:p|li|td|th|div)\b[^>]*>", " ", markup)
-    return " ".join(html.unescape(re.sub("<[^>]+>", "", apart)).split())
+    soup = BeautifulSoup(markup, "html.parser")
+    for left_out in soup(["h1", "h2", "script", "pre", "figure", "summary"]):
+        left_out.decompose()
+    for formula in soup("math"):
+        formula.replace_with(render.written(str(formula)))
+    for apart in soup(["p", "li", "td", "th", "div"]):
+        apart.append(" ")
+    return " ".join(soup.get_text().split())
 
 
 def link(target: str) -> str:

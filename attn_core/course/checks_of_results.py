@@ -141,24 +141,25 @@ def check_four_to_eight(document: dict, languages: pd.DataFrame, role_binding: p
 def check_extrapolation(document: dict, extrapolation: pd.DataFrame) -> Finding:
     """At the longest test, several times the training length, learned rows against each code without trained numbers.
 
-    Statements for each such code: it collapses, so that clearly less than half is left of its accuracy at the training
-    length; the learned table, of those that have enough rows, is clearly above it.
+    Statements for each length of training and each such code: it collapses, so that clearly less than half is left of
+    its accuracy at the training length; the learned table, of those that have enough rows, is clearly above it.
     """
     shortest, longest = extrapolation["length"].min(), extrapolation["length"].max()
-    # A learned table of 32 rows, as many as in training, has no rows for the longest test.
+    # A table of 32 rows cannot answer at all at the longest.
     table = extrapolation[extrapolation["max_len"].isna() | (extrapolation["max_len"] >= longest)]
-    by_seed = table.pivot_table(index="seed", columns=["encoding", "length"], values="accuracy")
-    statements, left_texts, learned_texts = [], [], []
-    for code in ("sinusoidal", "rotary", "alibi"):
-        left = estimate(by_seed[code, longest] / by_seed[code, shortest])
-        learned = paired_difference(
-            table[table["length"] == longest], "encoding", "learned", code, "accuracy", bounds=SHARE
-        )
-        statements += [left.high < 0.5, learned.low > 0]
-        left_texts.append(f"{code} {_interval(left)}")
-        learned_texts.append(f"{code} {_interval(learned, 3)}")
-    text = f"left at {longest} tokens of the accuracy at {shortest}: {', '.join(left_texts)}"
-    text += f"; learned table minus {', '.join(learned_texts)}"
+    statements, texts = [], []
+    for steps, rows in table.groupby("steps"):
+        by_seed = rows.pivot_table(index="seed", columns=["encoding", "length"], values="accuracy")
+        left_texts, learned_texts = [], []
+        for code in ("sinusoidal", "rotary", "alibi"):
+            left = estimate(by_seed[code, longest] / by_seed[code, shortest])
+            at_longest = rows[rows["length"] == longest]
+            learned = paired_difference(at_longest, "encoding", "learned", code, "accuracy", bounds=SHARE)
+            statements += [left.high < 0.5, learned.low > 0]
+            left_texts.append(f"{code} {_interval(left)}")
+            learned_texts.append(f"{code} {_interval(learned, 3)}")
+        texts.append(f"after {steps:,} steps {', '.join(left_texts)}; learned table minus {', '.join(learned_texts)}")
+    text = f"left at {longest} tokens of the accuracy at {shortest}: {'; '.join(texts)}"
     return Finding(text, all_some_none(statements))
 
 

@@ -5,17 +5,21 @@ checks.py and checks_of_results.py.
 """
 
 import json
+import re
 import textwrap
 import tomllib
+from collections import Counter
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 
 import pandas as pd
 import torch
+from tabulate import tabulate
 
 from attn_core.course import checks, checks_of_results
 from attn_core.course.checks import Finding
+from attn_core.show.tables import show_cells
 
 LEDGER = Path(__file__).with_name("claims.toml")
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"  # in a clone; an installed wheel has none
@@ -25,6 +29,8 @@ CHECKS = {
     for name, function in vars(module).items()
     if name.startswith("check_")
 }
+COLUMNS = {"section": "section", "document": "the article says", "measured": "we measure", "verdict": "verdict"}
+COLOURS = {"holds": "#029e73", "corrected": "#d55e00", "different cause": "#cc78bc", "depends": "#0173b2"}
 WIDTHS = {"id": 19, "section": 7, "document": 23, "verdict": 15, "measured": 26}  # 98 with the gaps, for a page
 
 
@@ -109,18 +115,24 @@ def claim_table(ids: list[str] | None = None, *, markdown: bool = False, folder:
 
 def format_rows(rows: list[dict], markdown: bool = False) -> str:
     """Rows as a text in columns; markdown: as a table in Markdown, which has the reasons too."""
-    if not markdown:
-        return "\n\n".join(_wrapped(row) for row in [{name: name for name in WIDTHS}, *rows])
-    names = [*WIDTHS, "why"]
-    lines = [names, ["---"] * len(names), *([row[name].replace("|", r"\|") for name in names] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _wrapped(row: dict) -> str:
-    """The cells of a row side by side, each broken into lines of the width of its column."""
-    cells = [textwrap.wrap(row[name], width) for name, width in WIDTHS.items()]
+    if markdown:
+        names = [*WIDTHS, "why"]
+        lines = [names, ["---"] * len(names), *([row[name].replace("|", r"\|") for name in names] for row in rows)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
     lines = []
-    for number in range(max(map(len, cells))):
-        parts = [cell[number] if number < len(cell) else "" for cell in cells]
-        lines.append("  ".join(part.ljust(width) for part, width in zip(parts, WIDTHS.values(), strict=True)).rstrip())
-    return "\n".join(lines)
+    for row in rows:
+        lines.append(["\n".join(textwrap.wrap(row[name], width)) for name, width in WIDTHS.items()])
+        lines.append([""] * len(WIDTHS))
+    text = tabulate(lines, list(WIDTHS), "simple", disable_numparse=True)
+    return re.sub(" +$", "", text, flags=re.MULTILINE).rstrip()
+
+
+def show_claims(ids: list[str] | None = None) -> None:
+    """Show the claims with these ids, or all, as a table; those that hold first, then the others by their verdict."""
+    rows = claim_rows(ids)
+    found = Counter(row["verdict"] for row in rows)
+    order = sorted(found, key=lambda verdict: [*COLOURS, verdict].index(verdict))
+    cells = [[row[name] for name in COLUMNS] for verdict in order for row in rows if row["verdict"] == verdict]
+    totals = ", ".join(f"{found[verdict]} {verdict}" for verdict in order)
+    title = f"{len(rows)} claims of the article: {totals}" if ids is None else ""
+    show_cells(list(COLUMNS.values()), cells, ["left"] * len(COLUMNS), title, COLOURS)

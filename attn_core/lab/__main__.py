@@ -18,7 +18,7 @@ from attn_core.lab.sweep import clear, stored, sweep, versions
 
 EXPERIMENTS = {name: import_module(f"attn_core.lab.experiments.{name}") for name in NAMES}
 RESULTS = Path(__file__).parents[2] / "notebooks" / "results"
-FEWEST_SEEDS = 5
+FEWEST_SEEDS, QUICK_SEEDS = 10, 5
 STOPPED = 130  # what a shell expects of a command that ends by Ctrl-C
 
 
@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None, folder: Path = RESULTS, experiments
             parser.error(f"results cannot be written into {asked.results}: {error.strerror}")
         codes = []
         for name in names:
-            seeds = asked.seeds or (FEWEST_SEEDS if asked.quick else getattr(experiments[name], "SEEDS", FEWEST_SEEDS))
+            seeds = asked.seeds or (QUICK_SEEDS if asked.quick else getattr(experiments[name], "SEEDS", FEWEST_SEEDS))
             codes.append(_run(name, experiments[name], asked.quick, seeds, asked.workers, asked.results, client))
             if codes[-1] == STOPPED:
                 break

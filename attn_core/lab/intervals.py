@@ -22,7 +22,14 @@ class Estimate(NamedTuple):
     runs: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}], {self.runs} runs"
+        return f"{self:.3f}, {self.runs} runs"
+
+    def __format__(self, form: str) -> str:
+        """The mean and its interval, each in a form such as ".3f"; as `str` without one."""
+        if not form:
+            return str(self)
+        mean, low, high = (f"{end:z{form}}" for end in self[:3])
+        return f"{mean} [{low}, {high}]"
 
 
 def estimate(values: Sequence[float], confidence: float = 0.95, bounds: tuple[float, float] | None = None) -> Estimate:
@@ -87,6 +94,15 @@ def estimates(
     """
     groups = table.groupby(by, sort=False, dropna=False)[value].agg(list)
     return pd.DataFrame([estimate(group, bounds=bounds) for group in groups], index=groups.index)
+
+
+def estimate_grid(
+    table: pd.DataFrame, row: str, column: str, value: str, bounds: tuple[float, float] | None = None
+) -> pd.DataFrame:
+    """The same for each pair of groups, as a frame of estimates: one row for each group of `row`, one column for each
+    of `column`."""
+    groups = table.groupby([row, column], sort=False, dropna=False)[value].agg(list)
+    return groups.map(lambda values: estimate(values, bounds=bounds)).unstack(sort=False)
 
 
 def paired_difference(

@@ -115,6 +115,8 @@ def matrix_panel(
         raise ValueError(
             f"{title}: {len(rows)} {row_name} and {len(columns)} {column_name} labels for shape {array.shape}"
         )
+    if unit in ("score", "bias"):
+        array = np.where(array <= style.HIDDEN_BELOW, -np.inf, array)
     return Panel(array, title, rows, columns, row_name, column_name, unit)
 
 

@@ -10,8 +10,10 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
+from anyascii import anyascii
 from fontTools import subset
 from matplotlib import colormaps, font_manager
+from matplotlib.ft2font import FT2Font
 
 # Palettes: they can be told apart by colour-blind readers. One-sided where nothing is below 0.
 ONE_SIDED = "cividis"
@@ -43,7 +45,8 @@ PALETTES = tuple(
 # What is shown, up to which size
 NUMBERS_UP_TO = 8  # tokens; beyond it numbers would not fit the cells
 LABELS_AT_MOST = 40  # per axis of a figure; beyond it only every second, third, ... token is named
-LABEL_LETTERS = 16  # of a longer token the beginning is shown, or no room would be left for the map
+LABEL_LETTERS = 16  # of a longer token the beginning and the end are shown, or no room would be left for the map
+HIDDEN_BELOW = -1e4  # so low a score was hidden by a mask that adds numbers, such as the lowest of float16
 FAINTEST = 0.005  # lines of less weight cannot be seen and are left out
 MOST_TOKENS = 40  # of a sentence that a reader types
 
@@ -53,12 +56,12 @@ TITLE_SIZE = 11
 CELL_SIZE = 9
 SMALL_SIZE = 8
 
-# Text of the live view, in pixels
-VIEW_SIZE = 12  # on canvases and in the table
+# Text of the live view, in pixels, where the page has no larger one; else all of it grows with the page's
+VIEW_SIZE = 12  # on canvases
 VIEW_TITLE_SIZE = 13  # of titles, and around them
+SETTLES_AFTER = 1000  # milliseconds without a change, after which a view gives back room that it does not need
 
 FOR_CSS = {
-    "size": f"{VIEW_SIZE}px",
     "title-size": f"{VIEW_TITLE_SIZE}px",
     "line": MIDDLE,
     "faint-line": FAINT_LINE,
@@ -79,6 +82,7 @@ FOR_JAVASCRIPT = {
     "FAINTEST": FAINTEST,
     "MOST_TOKENS": MOST_TOKENS,
     "VIEW_SIZE": VIEW_SIZE,
+    "SETTLES_AFTER": SETTLES_AFTER,
     "VIEW_TITLE_SIZE": VIEW_TITLE_SIZE,
 }
 
@@ -92,6 +96,26 @@ def rc_params() -> dict:
     name = font_manager.FontProperties(fname=_chinese_font()).get_name()
     # DejaVu first: the Chinese font lacks some Greek letters and signs.
     return {"font.family": [FONT, name], "svg.hashsalt": "attn_core", "axes.titlesize": TITLE_SIZE}
+
+
+def literal() -> dict:
+    """rcParams of figures whose texts are a reader's: a dollar sign is a dollar sign."""
+    return rc_params() | {"text.parse_math": False}
+
+
+def drawable(text: object) -> str:
+    """A text in letters that the fonts of figures have; others are written in Latin ones, 고 as Go."""
+    known = _letters()
+    return "".join(
+        letter if ord(letter) in known or letter == "\n" else anyascii(letter) or f"U+{ord(letter):04X}"
+        for letter in str(text)
+    )
+
+
+@functools.cache
+def _letters() -> frozenset[int]:
+    fonts = [font_manager.findfont(FONT), _chinese_font()]
+    return frozenset(code for font in fonts for code in FT2Font(font).get_charmap())
 
 
 def is_dark(colour: Sequence[float]) -> bool:
@@ -122,12 +146,13 @@ def _font_with(characters: str) -> bytes:
     if not characters:
         return b""
     options = subset.Options(layout_features=[], name_IDs=[], hinting=False)
-    subsetter = subset.Subsetter(options)
-    subsetter.populate(text=characters)
-    with subset.load_font(_chinese_font(), options) as font, io.BytesIO() as data:
+    with subset.load_font(_chinese_font(), options) as font:
+        subsetter = subset.Subsetter(options)
+        subsetter.populate(text=characters)
         subsetter.subset(font)
+        data = io.BytesIO()
         font.save(data)
-        return data.getvalue()
+    return data.getvalue()
 
 
 def _chinese_font() -> str:

@@ -4,34 +4,13 @@ compare both.
 
 import math
 import re
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import regex
 
 MINUS = "−"  # U+2212; the hyphen of a keyboard is shorter than a plus
 CELL = ".2f"  # the form of a number in a cell
 _FIELD = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
-# Joiners and marks are invisible too, but change the letter before them.
-_INVISIBLE = regex.compile(r"(?![\p{M}\u200c\u200d\U000e0020-\U000e007f])\p{Default_Ignorable_Code_Point}")
-_NOTHING = regex.compile(r"\p{Default_Ignorable_Code_Point}*")
-
-
-def letters(text: str) -> list[str]:
-    """What a reader takes for one letter each: with its marks, an emoji with its skin tone, a flag.
-
-    These are the grapheme clusters of Unicode.
-    """
-    return regex.findall(r"\X", text)
-
-
-def visible(parts: Iterable[str]) -> list[str]:
-    """Words or letters without what nobody sees, such as a byte-order mark; a part of nothing else
-    is left out.
-    """
-    seen = (_INVISIBLE.sub("", part) for part in parts)
-    return [part for part in seen if not _NOTHING.fullmatch(part)]
 
 
 def number(value: float, form: str = CELL) -> str:
@@ -56,6 +35,12 @@ def cell(value: float) -> str:
     """
     with np.errstate(over="ignore"):  # what float32 cannot hold is infinite there
         return number(float(np.float32(value)))
+
+
+def shortened(text: str, letters: int) -> str:
+    """A text of at most so many letters: what is too much goes from its middle."""
+    end = (letters - 1) // 2
+    return text if len(text) <= letters else f"{text[: letters - 1 - end]}…{text[-end:]}"
 
 
 class Caption(str):

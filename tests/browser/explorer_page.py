@@ -60,6 +60,15 @@ def stand_in(sentence):
     return tokens, weights / weights.sum(-1, keepdims=True)
 
 
+def stand_in_next(language, text, temperature, top_k):
+    """As from a language model of 30 letters: probabilities, letters, tokens, and even weights."""
+    tokens, letters = [language, *text], [chr(ord("a") + i) for i in range(30)]
+    logits = np.cos(np.arange(30) + len(tokens) + len(language))
+    logits[np.argsort(-logits)[top_k:]] = -np.inf
+    shares, weights = np.exp(logits / temperature), np.tril(np.ones((len(tokens), len(tokens))))
+    return shares / shares.sum(), letters, tokens, weights / weights.sum(-1, keepdims=True)
+
+
 SCORES = {(layer, head): f"It says {layer} and {head}." for layer in (1, 2) for head in (1, 2, 3)}
 
 
@@ -71,7 +80,10 @@ class Case(NamedTuple):
 
 
 # What explorers that cannot be called without arguments are called with.
-ARGUMENTS = {"trained_explorer": 'stand_in, SCORES, "the cat sat on the mat"'}
+ARGUMENTS = {
+    "trained_explorer": 'stand_in, SCORES, "the cat sat on the mat"',
+    "next_token_explorer": 'stand_in_next, ("en", "fin"), 30, "en", "cat"',
+}
 
 
 def case(name: str) -> Case:
@@ -86,7 +98,9 @@ from attn_core.show import *
 
 SCORES = {SCORES}
 
-{inspect.getsource(stand_in)}"""
+{inspect.getsource(stand_in)}
+
+{inspect.getsource(stand_in_next)}"""
 CELLS = [FIRST_CELL, *(case.cell for case in CASES.values())]
 
 

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page
 
 from attn_core.lab.trained.pretrained import pretrained_problem
 
-INSIDE = "05_inside_a_trained_model"  # its explorer needs the trained model, which may be missing outside CI
+INSIDE = "06_inside_a_trained_model"  # its explorer needs the trained model, which may be missing outside CI
 WITHOUT = INSIDE if pretrained_problem() and not os.environ.get("CI") else ""
 NOTEBOOKS = [path for path in sorted((TOOLS.parent / "notebooks").glob("*.ipynb")) if path.stem != WITHOUT]
 SHOWN = """(place) => {

@@ -481,6 +481,16 @@ def test_on_paper_pictures_stand_in_the_place_of_explorers(visit):
     assert dark == set(page.evaluate(colours))  # the paper is as white
 
 
+@pytest.mark.parametrize("name", [path.stem for path in NOTEBOOKS])
+def test_on_paper_no_table_is_wider_than_the_page(visit, name):
+    page = visit(f"{name}.html")
+    page.set_viewport_size({"width": 657, "height": 900})  # A4 between its margins
+    page.emulate_media(media="print")
+    wide = "[...document.querySelectorAll('.scroll')].filter((n) => n.scrollWidth > n.clientWidth + 1)"
+    assert page.evaluate("document.querySelectorAll('.scroll table').length") > 3
+    assert page.evaluate(f"{wide}.map((n) => n.innerText)") == []
+
+
 def test_the_pages_can_be_printed(browser, folder, tmp_path):
     shutil.copytree(folder / "assets", tmp_path / "site" / "assets")
     shutil.copy(folder / "02_qkv_by_hand.html", tmp_path / "site")

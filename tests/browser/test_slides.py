@@ -148,3 +148,14 @@ def test_the_theme_can_be_changed_by_a_key(open_deck):
     light = page.evaluate(paper)
     page.keyboard.press("d")
     assert page.evaluate(paper) != light == "rgb(255, 255, 255)"
+
+
+@pytest.mark.parametrize("name", DECKS)
+def test_on_paper_each_slide_is_a_page_with_a_picture_for_its_explorer(open_deck, name):
+    page = open_deck(name)
+    slides = page.evaluate("Reveal.getTotalSlides()")
+    printed = page.pdf(prefer_css_page_size=True, print_background=True)
+    assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") == slides
+    page.emulate_media(media="print")
+    assert page.locator(".explorer:visible").count() == 0
+    assert page.locator(".instead:visible").count() == page.locator(".explorer").count()

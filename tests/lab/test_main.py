@@ -86,7 +86,7 @@ def test_the_command_lists_the_experiments_of_the_course():
         ("nonsense fake", "there is no experiment nonsense; there are fake"),
         ("", "name experiments or ask for --all; --list shows them"),
         ("fake --all", "name experiments or ask for --all; --list shows them"),
-        ("fake --seeds 4", "a result needs at least 5 seeds, got 4; add --quick to try things out"),
+        ("fake --seeds 9", "a result needs at least 10 seeds, got 9; add --quick to try things out"),
         ("fake --seeds 0 --quick", "must be a positive integer, got 0"),
         ("fake --workers -1", "must be a positive integer, got -1"),
     ],
@@ -97,28 +97,28 @@ def test_misuse_gets_a_sentence_and_nothing_runs(main, capsys, tmp_path, argumen
 
 
 def test_a_result_is_json_with_one_row_a_line_and_says_how_it_was_made(main, tmp_path, capsys):
-    assert main("fake", "--seeds", "5", "--workers", "2", fake=fake(tmp_path, run=runs.square)) == 0
+    assert main("fake", "--seeds", "10", "--workers", "2", fake=fake(tmp_path, run=runs.square)) == 0
     assert files(tmp_path) == ["fake.json"]
     result = read(tmp_path / "fake.json")
     rows = result.pop("rows")
-    assert [row["square"] for row in rows] == [x * x for x in range(6)]
+    assert [row["square"] for row in rows] == [x * x for x in range(11)]
     seconds, of_runs = result.pop("seconds"), result.pop("seconds_of_runs")
     assert seconds >= 0 and of_runs == pytest.approx(sum(row["seconds"] for row in rows), abs=0.06)
     assert result == {
         "experiment": "fake",
         "question": "What is a square, and why?",
-        "made_by": "python -m attn_core.lab fake --seeds 5 --workers 2",
+        "made_by": "python -m attn_core.lab fake --seeds 10 --workers 2",
         "settings": {"power": 2},
         "workers": 2,
         **versions(),
     }
     lines = (tmp_path / "fake.json").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line.rstrip(",")) for line in lines if line.startswith("  {")] == rows
-    assert capsys.readouterr().out.startswith("fake.json: 6 rows, ")
+    assert capsys.readouterr().out.startswith("fake.json: 11 rows, ")
 
 
 def test_the_time_of_a_run_with_several_rows_is_counted_once(main, tmp_path):
-    experiment = fake(tmp_path, run=lambda x, folder: [{"n": n} for n in range(3)], counts=(0, -4))
+    experiment = fake(tmp_path, run=lambda x, folder: [{"n": n} for n in range(3)], counts=(0, -9))
     experiment.configurations = lambda seeds, quick: [{"x": [1, 2], "folder": str(tmp_path)}]  # a list as a setting
     assert main("fake", fake=experiment) == 0
     result = read(tmp_path / "fake.json")
@@ -155,7 +155,7 @@ def test_a_failing_run_writes_no_result_and_the_next_call_goes_on(main, tmp_path
     (tmp_path / "mended").touch()
     assert main("fake") == 0
     assert files(tmp_path) == ["fake.json"]
-    assert runs.called(tmp_path) == [0, 1, 2, 2, *range(3, 6)]
+    assert runs.called(tmp_path) == [0, 1, 2, 2, *range(3, 11)]
 
 
 def test_a_failing_run_leaves_the_old_result(main, tmp_path):
@@ -217,7 +217,7 @@ def test_a_result_that_cannot_be_written_keeps_its_runs(main, tmp_path, capsys, 
     told = capsys.readouterr().err
     assert "fake.json cannot be written: No space left on device. The runs are kept in " in told
     assert main("fake", fake=experiment) == 0
-    assert sorted(runs.called(tmp_path)) == [*range(6)]  # each once
+    assert sorted(runs.called(tmp_path)) == [*range(11)]  # each once
     assert files(tmp_path) == ["fake.json"]
 
 

@@ -38,17 +38,17 @@ function openNotes() {
   showNotes();
 }
 
-// Wide and long code and outputs get smaller letters; pictures and explorers are as large as the slide allows.
+// Wide and long code, outputs and tables get smaller letters; pictures and explorers are as large as the slide allows.
 function fit() {
   const slide = Reveal.getCurrentSlide();
-  const texts = [...slide.querySelectorAll("pre")];
+  const texts = [...slide.querySelectorAll("pre, .scroll")];
   const sizeOf = (text) => parseFloat(getComputedStyle(text).fontSize);
   for (const text of texts) {
     text.style.fontSize = "";
     if (text.scrollWidth > text.clientWidth) text.style.fontSize = `${(sizeOf(text) * text.clientWidth) / (text.scrollWidth + 8)}px`;
   }
   enlarge(slide, 1.5);
-  for (let tries = 0; tries < 8 && reachesTooLow(slide); tries++) {
+  for (let tries = 0; tries < 14 && reachesTooLow(slide); tries++) {
     for (const text of texts) text.style.fontSize = `${0.95 * sizeOf(text)}px`;
   }
 }

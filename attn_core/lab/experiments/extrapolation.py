@@ -10,32 +10,34 @@ from attn_core.lab.training import accuracy, train
 SETTINGS = {
     "task": {"num_kinds": 8, "density": 0.2},
     "model": {"d_model": 32, "num_heads": 4, "num_layers": 2},
+    # A learned table as long as the training inputs, and one with rows for the longest test that none of them reaches.
+    "codes": [
+        ["none", None],
+        ["sinusoidal", None],
+        ["learned", 32],
+        ["learned", 256],
+        ["rotary", None],
+        ["alibi", None],
+        ["relative", None],
+    ],
+    "steps": [3000, 12000],
     "batch_size": 32,
     "learning_rate": 5e-3,
     "training_lengths": [8, 32],
     "test_lengths": [32, 48, 64, 128, 256],
     "test_samples": 512,
 }
-# A learned table as long as the training inputs, and one with rows for the longest test that training never reaches.
-CODES = (
-    ("none", None),
-    ("sinusoidal", None),
-    ("learned", 32),
-    ("learned", 256),
-    ("rotary", None),
-    ("alibi", None),
-    ("relative", None),
-)
+SEEDS = 10
 TASK = NearestItem(**SETTINGS["task"])
 
 
-def configurations(seeds: int = 5, quick: bool = False) -> list[dict]:
-    """One for each code and seed. quick: a tenth of the steps."""
-    steps = 300 if quick else 3000
+def configurations(seeds: int = SEEDS, quick: bool = False) -> list[dict]:
+    """One for each code, length of training and seed, the longest first. quick: a tenth of the steps."""
     return [
-        {"encoding": encoding, "max_len": max_len, "steps": steps, "seed": seed}
+        {"encoding": encoding, "max_len": max_len, "steps": steps // 10 if quick else steps, "seed": seed}
+        for steps in sorted(SETTINGS["steps"], reverse=True)
         for seed in range(seeds)
-        for encoding, max_len in CODES
+        for encoding, max_len in SETTINGS["codes"]
     ]
 
 
@@ -61,7 +63,7 @@ def run(encoding: str, max_len: int | None, steps: int, seed: int) -> list[dict]
         for name, targets in parts.items():
             possible = targets is not None and not out_of_rows
             row[name] = round(accuracy(model, Batch(batch.inputs, targets)), 4) if possible else None
-        rows.append(row)
+        rows.append(row | {"parameters": sum(parameter.numel() for parameter in model.parameters())})
     return rows
 
 

@@ -18,7 +18,6 @@ SETTINGS = {
     "num_words": 8,
     "length": 64,  # words before the question: the largest distance
     "widths": {"gru": 32, "attention": 40},  # they make both about equal in parameters
-    "layers": 1,
     "steps": [0, 400, 1600],
     "batch_size": 64,
     "learning_rate": 5e-3,

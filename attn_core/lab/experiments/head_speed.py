@@ -20,7 +20,7 @@ SETTINGS = {
     "heads": [1, 8],
     "pairs": 12,
 }
-SEEDS = 10
+SEEDS = 20
 WORKERS = 1  # another process would compete for memory
 
 

@@ -21,7 +21,7 @@ SETTINGS = {
     "head_dim": 64,
     "block_size": 256,
 }
-SEEDS = 10
+SEEDS = 20
 
 
 def configurations(seeds: int = SEEDS, quick: bool = False) -> list[dict]:

@@ -21,7 +21,6 @@ ROLES = ("time", "place", "person", "object", "manner", "reason", "tool", "amoun
 SETTINGS = {
     "task": {"num_words": 16, "length": 16},
     "d_model": 32,
-    "layers": 1,
     "heads": [None, 1, 2, 4, 8, 16, 32],
     "steps": [250, 500, 1000, 2000, 4000, 8000],
     "batch_size": 128,

@@ -1,1 +1,3 @@
-"""Models made of the course's own attention: an encoder, three translators, and BERT as others have trained it."""
+"""Models made of the course's own attention: an encoder, a language model, three translators, and BERT as others have
+trained it.
+"""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from attn_core.show.explorers.base import Explorer
 from attn_core.show.explorers.costs import cost_steps
 from attn_core.show.explorers.heads import SENTENCE, head_steps
+from attn_core.show.explorers.next_token import NextToken, next_token_steps
 from attn_core.show.explorers.positions import position_steps
 from attn_core.show.explorers.qkv import qkv_steps
 from attn_core.show.explorers.scale import entropy, scale_steps
@@ -22,11 +23,13 @@ def exported() -> dict[str, Callable[..., Explorer]]:
 
 
 __all__ = [
+    "NextToken",
     "SENTENCE",
     "cost_steps",
     "entropy",
     "exported",
     "head_steps",
+    "next_token_steps",
     "position_steps",
     "qkv_steps",
     "scale_steps",

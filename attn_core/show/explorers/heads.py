@@ -8,11 +8,15 @@ from attn_core.show.live.view import packed
 from attn_core.show.offline.hashed import head_maps, split_tokens
 from attn_core.show.panels import weight_panels
 from attn_core.show.style import MOST_TOKENS
-from attn_core.show.texts import Caption, visible
+from attn_core.show.texts import Caption
 
 HEAD_COUNTS = (1, 2, 4, 8, 16)
 SENTENCE = tuple("小猫吃了一条大鱼就睡着了")
-SPLITS = {"spaces": "split at the spaces", "characters": "one for each character, as there are no spaces"}
+SPLITS = {
+    "word": "the whole word",
+    "spaces": "split at the spaces",
+    "characters": "one for each character, as there are no spaces",
+}
 CAPTION = (
     "embed_dim {embed_dim}, {num_heads} {num_heads:head|heads} of head_dim {head_dim}; "
     "{tokens} {tokens:token|tokens}, {split}.\n"
@@ -27,7 +31,7 @@ def head_steps(embed_dim: int, num_heads: int, sentence: str = "".join(SENTENCE)
     Raises ValueError as `split_tokens`.
     """
     tokens = split_tokens(sentence)
-    split = SPLITS["spaces" if len(visible(sentence.split())) > 1 else "characters"]
+    split = SPLITS["word" if len(tokens) == 1 else "spaces" if len(sentence.split()) > 1 else "characters"]
     sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "head_dim": embed_dim // num_heads, "tokens": len(tokens)}
     caption = Caption(CAPTION, **sizes, split=split, **layer_costs(embed_dim, num_heads, len(tokens)))
     return weight_panels(head_maps(tokens, embed_dim, num_heads), tokens), caption

@@ -25,6 +25,13 @@ OFFERED = (
     "A red hat, an old coat and no shoes.",
 )
 
+UNKNOWN = "[UNK]"  # stands in the tokens for what is not in the model's vocabulary
+CAPTION = "Layer {layer}, head {head}. {scores}"
+CAPTION_UNKNOWN = (
+    "Layer {layer}, head {head}. The model does not know {unknown} of these {tokens} tokens. Each of them became "
+    "{name}, one and the same input whatever you wrote, so these weights say nothing about your words. {scores}"
+)
+
 Reader = Callable[[str], tuple[Sequence[str], np.ndarray]]  # a sentence -> its tokens and weights (layers, H, L, L)
 
 
@@ -53,7 +60,10 @@ def trained_head_steps(
         panels = [line_panel(one, title, tokens, tokens)]
     else:
         panels = weight_panels(one[None], tokens, titles=[title])
-    return panels, Caption("Layer {layer}, head {head}. {scores}", layer=layer, head=head, scores=scores[layer, head])
+    unknown = list(tokens).count(UNKNOWN)
+    of_tokens = {"unknown": unknown, "tokens": len(tokens), "name": UNKNOWN} if unknown else {}
+    template = CAPTION_UNKNOWN if unknown else CAPTION
+    return panels, Caption(template, layer=layer, head=head, scores=scores[layer, head], **of_tokens)
 
 
 def trained_explorer(

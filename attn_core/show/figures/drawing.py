@@ -12,7 +12,7 @@ from matplotlib.colors import to_rgba
 
 from attn_core.show import style
 from attn_core.show.panels import Panel
-from attn_core.show.texts import cell
+from attn_core.show.texts import cell, shortened
 
 
 def draw_map(axis: Axes, panel: Panel, alone: bool) -> None:
@@ -50,12 +50,12 @@ def draw_bars(axis: Axes, panel: Panel) -> None:
     shares = panel.values[:, 0] / panel.limits[1]
     places = range(len(shares))
     axis.barh(places, shares, color=style.ACCENT, height=0.7)
-    axis.set_yticks(places, panel.row_labels, parse_math=False)
+    axis.set_yticks(places, panel.row_labels)
     axis.set(title=panel.title, xlim=(0, 1), xticks=[0, 0.5, 1], xticklabels=["0%", "50%", "100%"])
     axis.invert_yaxis()  # the first part at the top
     axis.tick_params(axis="y", length=0)
     for place, text in zip(places, panel.texts, strict=True):
-        axis.text(1.02, place, text, va="center", parse_math=False)
+        axis.text(1.02, place, text, va="center")
 
 
 def draw_lines(axis: Axes, panel: Panel) -> None:
@@ -91,8 +91,7 @@ def _annotate(axis: Axes, panel: Panel) -> None:
 def _label(axis: Axis, labels: Sequence[str], most: int, rotation: float) -> None:
     step = -(-len(labels) // most)
     # Positions and texts together: repeated tokens keep a place each.
-    places = np.arange(0, len(labels), step)
-    # No formulas: a token such as "$x$" stands as it is.
-    texts = [label if len(label) <= style.LABEL_LETTERS else label[: style.LABEL_LETTERS - 1] + "…" for label in labels]
-    axis.set_ticks(places + 0.5, [texts[i] for i in places], rotation=rotation, parse_math=False)
+    places = range(0, len(labels), step)
+    texts = [shortened(labels[i], style.LABEL_LETTERS) for i in places]
+    axis.set_ticks([place + 0.5 for place in places], texts, rotation=rotation)
     axis.set_tick_params(length=0)

@@ -1,6 +1,8 @@
 """Panels as static figures: maps on one scale, lines and bars, with a text that says what is shown."""
 
+import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -11,6 +13,10 @@ from attn_core.show.figures.drawing import draw_bars, draw_lines, draw_map
 from attn_core.show.figures.figure import CourseFigure, new_figure
 from attn_core.show.panels import Panel, Tokens, as_weights, weight_panels
 from attn_core.show.texts import cell
+
+# Inches: a letter of a label, a line of labels, and the least side of a cell with a number.
+LETTER, LINE, CELL = 0.085, 0.15, 0.36
+LISTS = ("row_labels", "column_labels", "texts")
 
 
 def heatmap(
@@ -49,16 +55,16 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     bars = any(panel.kind == "bars" for panel in panels)
     columns = 1 if bars else min(columns, len(panels))
     rows = -(-len(panels) // columns)
-    longest = max(max(panel.values.shape) for panel in panels)
-    side = 3.4 if len(panels) == 1 else 2.6
-    side += 0.04 * max(0, min(longest, style.LABELS_AT_MOST) - style.NUMBERS_UP_TO)
+    alt = _alt(panels, title)
+    panels = [_drawable(panel) for panel in panels]
+    side = max(map(_side, panels)) if len(panels) > 1 else max(3.4, _side(panels[0]))
     # Maps that are all wider than high need less room: beside cells only that of title and labels.
     flat = max(map(_height_by_width, panels))
     tall = side if flat >= 1 else side * flat + 0.9 * (1 - flat)
     heights = [0.65 + 0.28 * len(p.texts) if p.texts else side for p in panels] if bars else [tall] * rows
     width, height = 8.5 if bars else side * columns + 0.9, sum(heights) + 0.4 * bool(title)
-    figure, axes = new_figure(width, height, _alt(panels, title), rows, columns, squeeze=False, height_ratios=heights)
-    with rc_context(style.rc_params()):
+    with rc_context(style.literal()):
+        figure, axes = new_figure(width, height, alt, rows, columns, squeeze=False, height_ratios=heights)
         for axis, panel in zip(axes.flat, panels, strict=False):
             if panel.kind == "map":
                 draw_map(axis, panel, alone=len(panels) == 1)
@@ -70,8 +76,29 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
         if units in ({"weight"}, {"share"}):
             figure.colorbar(axes.flat[0].collections[0], ax=axes, label=units.pop(), shrink=0.8, ticks=[0, 0.5, 1])
         if title:
-            figure.suptitle(title)
+            figure.suptitle(_lines(style.drawable(title), width))
     return figure
+
+
+def _drawable(panel: Panel) -> Panel:
+    """A panel with texts that the fonts have, and a title of lines that do not reach into its neighbours."""
+    changed: dict[str, Any] = {name: tuple(map(style.drawable, getattr(panel, name))) for name in LISTS}
+    changed |= {name: style.drawable(getattr(panel, name)) for name in ("row_name", "column_name")}
+    changed["title"] = _lines(style.drawable(panel.title), _side(panel))
+    return panel._replace(**changed)
+
+
+def _lines(title: str, width: float) -> str:
+    return textwrap.fill(title, max(12, int(width / LETTER)))
+
+
+def _side(panel: Panel) -> float:
+    """Inches of the side of a panel's place, in which its cells have room for their numbers and labels are apart."""
+    longest = max(panel.values.shape)
+    letters = [min(style.LABEL_LETTERS, len(label)) for label in (*panel.row_labels, *panel.column_labels)]
+    least = CELL if longest <= style.NUMBERS_UP_TO else LINE * min(1, style.LABELS_AT_MOST / longest)
+    usual = 2.6 + 0.04 * max(0, min(longest, style.LABELS_AT_MOST) - style.NUMBERS_UP_TO)
+    return max(usual, 0.8 + LETTER * max(letters) + least * longest) if panel.kind == "map" else usual
 
 
 def _height_by_width(panel: Panel) -> float:

@@ -88,10 +88,12 @@ function walk(view, index, event) {
 function reveal({ holder, panels, parts }, index) {
   const { origin, cell, size } = panels[index];
   const [box, canvas] = [holder, parts[index].canvas].map((node) => node.getBoundingClientRect());
-  const scale = canvas.width / size[0]; // not 1 on a slide
-  const left = (canvas.left - box.left) / scale + origin[0] + parts[index].selected[1] * cell[0];
+  const scale = canvas.width / size[0]; // pixels of the screen for one of the panel
+  const zoom = box.width / holder.clientWidth; // of a slide, which is fitted to the screen
+  const left = (canvas.left - box.left + (origin[0] + parts[index].selected[1] * cell[0]) * scale) / zoom;
+  const beyond = left + (cell[0] * scale) / zoom - holder.clientWidth;
   if (left < 0) holder.scrollLeft += left;
-  if (left + cell[0] > holder.clientWidth) holder.scrollLeft += left + cell[0] - holder.clientWidth;
+  if (beyond > 0) holder.scrollLeft += beyond;
 }
 
 // The strongest key of a query, or the query that looks most at a key.

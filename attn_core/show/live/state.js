@@ -32,7 +32,8 @@ function newView(model, el) {
     problem,
     panels: [], // what is drawn: the layout with values and places
     parts: [], // one per panel: {figure, canvas, title, selected: [row, column] or null}
-    tokens: [], // of the first panel at the last update
+    settling: 0, // the timer after which room is given back
+    zoom: 1, // of the panels: the size of the page's letters over that for which they are placed
     theme: {}, // of the page, as the colour of its text tells
     shown: null, // index of the panel that the readout speaks of
     waiting: false, // for the next frame
@@ -43,8 +44,9 @@ function newView(model, el) {
 // The layout that Python sent, with values and places, in the colours that the reader has chosen.
 function arrangedPanels(view) {
   view.ruler.font = view.font;
+  view.zoom = parseFloat(getComputedStyle(view.root).fontSize) / STYLE.VIEW_TITLE_SIZE;
   const replaced = STYLE.CHOICES[view.colours.value].palettes;
-  return arrange(view.model.get("panel_layout"), view.ruler, view.holder.clientWidth).map((panel) => ({
+  return arrange(view.model.get("panel_layout"), view.ruler, view.holder.clientWidth / view.zoom).map((panel) => ({
     ...panel,
     values: decoded(view.model.get("values"), panel),
     palette: replaced[panel.palette] || panel.palette,

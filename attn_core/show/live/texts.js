@@ -1,4 +1,4 @@
-// Numbers, captions, letters and what the view says. What texts.py has as well is explained there.
+// Numbers, captions and what the view says: number, filled and their forms are those of texts.py, which explains them.
 
 const MINUS = "−";
 
@@ -77,20 +77,11 @@ function reading(panel, row, column) {
   );
 }
 
-const INVISIBLE = /(?![\p{M}\u200c\u200d\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/gu;
-
-function letters(text) {
-  return Array.from(new Intl.Segmenter("en").segment(text), ({ segment }) => segment);
-}
-
-function visible(parts) {
-  const seen = parts.map((part) => part.replace(INVISIBLE, ""));
-  return seen.filter((part) => !/^\p{Default_Ignorable_Code_Point}*$/u.test(part));
-}
-
+// What is too much for a label goes from its middle.
 function shortened(text) {
-  const letters = Array.from(text);
-  return letters.length > STYLE.LABEL_LETTERS ? `${letters.slice(0, STYLE.LABEL_LETTERS - 1).join("")}…` : text;
+  const [letters, most] = [Array.from(text), STYLE.LABEL_LETTERS];
+  const end = Math.floor((most - 1) / 2);
+  return letters.length <= most ? text : `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
 }
 
 function wrapped(text, width, ruler) {

@@ -14,6 +14,7 @@ function render({ model, el }) {
   const endFont = watchFont(view);
   schedule(view);
   return () => {
+    clearTimeout(view.settling);
     endFont();
     for (const trait of traits) model.off(`change:${trait}`, changed);
     view.sliders.end();
@@ -52,11 +53,12 @@ function update(view) {
     forget(view, index);
     draw(view, panel, part, inUse);
   });
-  keepRoom(view, layout[0].row_labels);
+  keepRoom(view);
   if (view.shown !== null) read(view, view.shown);
   if (view.shown === null) view.readout.textContent = hint(layout);
   view.caption.textContent = model.get("caption");
   view.problem.textContent = model.get("problem");
+  root.classList.toggle("refused", model.get("problem") !== ""); // what is shown belongs to an earlier setting
   root.setAttribute("aria-label", model.get("caption"));
   // The controls of an explorer show tokens as well.
   (root.closest(".widget-vbox, .explorer") || root).style.setProperty("--attention-token-font", view.family);
@@ -66,15 +68,16 @@ function update(view) {
   tell(view);
 }
 
+// Panels are placed for letters of VIEW_SIZE pixels and enlarged to those of the page.
 function draw(view, panel, { canvas, selected }, colours) {
   const context = canvas.getContext("2d");
-  const ratio = window.devicePixelRatio || 1;
+  const ratio = (window.devicePixelRatio || 1) * view.zoom;
   const [width, height] = panel.size;
   if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
+    canvas.style.width = `${width * view.zoom}px`;
+    canvas.style.height = `${height * view.zoom}px`;
   }
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   context.clearRect(0, 0, width, height);
@@ -83,12 +86,12 @@ function draw(view, panel, { canvas, selected }, colours) {
   DRAW[panel.kind](context, panel, colours, selected);
 }
 
-// Room once taken is kept, so that the page below does not jump while a slider moves; other tokens begin anew.
-function keepRoom(view, names) {
-  const { holder, tokens } = view;
-  if (names.some((name, i) => i < tokens.length && name !== tokens[i])) holder.style.minHeight = "0";
-  view.tokens = names;
+// Room once taken is kept while a slider moves or somebody types, so that the page below does not jump; then it settles.
+function keepRoom(view) {
+  const { holder } = view;
   holder.style.minHeight = `${Math.max(parseFloat(holder.style.minHeight) || 0, holder.offsetHeight)}px`;
+  clearTimeout(view.settling);
+  view.settling = setTimeout(() => (holder.style.minHeight = "0"), STYLE.SETTLES_AFTER);
 }
 
 function fontBytes(model) {

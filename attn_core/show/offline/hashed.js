@@ -3,16 +3,24 @@
 
 const SPREAD = 1.4;
 const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u; // as Python splits
+const INVISIBLE = /[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/gu;
+const UNSPACED =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
 // The tokens of a sentence, an array of strings. Throws a Refusal for none and for more than 40.
 function splitTokens(text) {
-  const words = visible(text.split(WHITE_SPACE));
-  const tokens = words.length > 1 ? words : visible(letters(words.join("")));
+  const words = text.replace(INVISIBLE, "").split(WHITE_SPACE).filter((word) => word);
+  const apart = words.length === 1 && (UNSPACED.test(words[0]) || !/\p{L}/u.test(words[0]));
+  const tokens = apart ? charactersOf(words[0]) : words;
   if (tokens.length === 0) throw new Refusal(`the sentence is empty; type 1 to ${STYLE.MOST_TOKENS} tokens`);
   if (tokens.length > STYLE.MOST_TOKENS) {
     throw new Refusal(`the sentence has ${tokens.length} tokens, and at most ${STYLE.MOST_TOKENS} can be shown; shorten it`);
   }
   return tokens;
+}
+
+function charactersOf(word) {
+  return Array.from(new Intl.Segmenter(undefined, { granularity: "grapheme" }).segment(word), ({ segment }) => segment);
 }
 
 // The weights of L tokens: weights[(h * L + i) * L + j] is what query i gives to key j in head h, each from 0.

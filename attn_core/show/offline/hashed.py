@@ -21,26 +21,37 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import regex
 import torch
 
 from attn_core.attention import scaled_dot_product_attention
 from attn_core.multihead import split_heads
 from attn_core.show.style import MOST_TOKENS
-from attn_core.show.texts import letters, visible
 
 # Wider than a layer starts out: its first maps would be almost even, and one could not tell the
 # heads apart.
 SPREAD = 1.4
 
+# What nobody sees and a text may carry from where it was copied: byte-order marks, spaces without
+# width, soft hyphens, marks of direction.
+_INVISIBLE = regex.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+# Scripts that put no spaces between words.
+_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+
 
 def split_tokens(text: str) -> tuple[str, ...]:
-    """The tokens of a sentence: what white space separates, or the letters where there is none
-    between them. Letters as in `letters`, and without what nobody sees as in `visible`.
+    """The tokens of a sentence: what white space separates. A single word is one token where its
+    letters are of scripts that put spaces between words, as Latin does; else its characters are, as
+    in 小猫吃了鱼.
 
+    A character is what a reader takes for one, a grapheme cluster of Unicode: a letter with its
+    marks, an emoji with what is tied to it, a flag, a Korean syllable.
     Raises ValueError for no token and for more than MOST_TOKENS.
     """
-    words = visible(text.split())
-    tokens = tuple(words if len(words) > 1 else visible(letters("".join(words))))
+    words = _INVISIBLE.sub("", text).split()
+    tokens = tuple(words)
+    if len(words) == 1 and (_UNSPACED.search(words[0]) or not regex.search(r"\p{L}", words[0])):
+        tokens = tuple(regex.findall(r"\X", words[0]))
     if not tokens:
         raise ValueError(f"the sentence is empty; type 1 to {MOST_TOKENS} tokens")
     if len(tokens) > MOST_TOKENS:

@@ -15,7 +15,7 @@ function startAll() {
 }
 
 async function start(place, encoded) {
-  if (typeof DecompressionStream === "undefined" || !Intl.Segmenter) {
+  if (typeof DecompressionStream === "undefined") {
     place.textContent = TOO_OLD;
     place.dataset.state = "failed";
     return;

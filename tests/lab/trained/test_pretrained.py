@@ -350,7 +350,7 @@ WRONG = {
     "true": (configured(type_vocab_size=True), "type_vocab_size must be a positive number, but is True"),
     "no eps": (configured(layer_norm_eps=float("nan")), "layer_norm_eps must be a positive number, but is nan"),
     "no end": (configured(layer_norm_eps=float("inf")), "layer_norm_eps must be a positive number, but is inf"),
-    "odd heads": (configured(num_attention_heads=5), "num_heads must divide embed_dim, got 5 heads and embed_dim 12"),
+    "odd heads": (configured(num_attention_heads=5), "num_heads must divide embed_dim, got 5 and 12"),
     "more layers": (configured(num_hidden_layers=3), r"encoder\.layer\.2\.\S+ must be \(12, 12\), but is absent"),
     "fewer layers": (configured(num_hidden_layers=1), r"encoder\.layer\.1\.\S+ must be absent, but is \(12"),
     "wider": (configured(hidden_size=15), r"embeddings\.\S+ must be \(11, 15\), but is \(11, 12\)"),
@@ -575,11 +575,11 @@ print(pretrained.pretrained_problem())
 
 
 @pytest.mark.parametrize("ci", ["", "true"])
-def test_notebook_05_is_skipped_with_the_reason_and_never_where_ci_is_set(tmp_path, ci):
+def test_notebook_06_is_skipped_with_the_reason_and_never_where_ci_is_set(tmp_path, ci):
     shutil.copyfile(ROOT / "conftest.py", tmp_path / "conftest.py")
     cell = {"cell_type": "code", "id": "a", "metadata": {}, "source": "1 / 0", "outputs": [], "execution_count": 1}
     book = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    (tmp_path / "05_inside_a_trained_model.ipynb").write_text(json.dumps(book), encoding="utf-8")
+    (tmp_path / "06_inside_a_trained_model.ipynb").write_text(json.dumps(book), encoding="utf-8")
     (tmp_path / "test_it.py").write_text("def test_it(pretrained): pass\ndef test_other(): pass\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", "--nbval", "--nbval-current-env", "."]
     done = subprocess.run(command, env=hidden(tmp_path, CI=ci), cwd=tmp_path, capture_output=True, text=True)

@@ -59,7 +59,7 @@ def test_what_the_caption_counts_is_what_the_layer_has():
     [
         ("the keys to the cabinet", ("the", "keys", "to", "the", "cabinet"), "5 tokens, split at the spaces."),
         ("猫吃鱼", ("猫", "吃", "鱼"), "3 tokens, one for each character, as there are no spaces."),
-        ("x", ("x",), "1 token, one for each character"),
+        ("x", ("x",), "1 token, the whole word"),
         ("<img src=x onerror=alert(1)>", ("<img", "src=x", "onerror=alert(1)>"), "3 tokens, split at the spaces."),
     ],
 )

@@ -36,6 +36,12 @@ def test_a_step_shows_the_weights_of_the_chosen_head_and_what_the_probes_say_of_
     assert caption == "Layer 2, head 3. Scores of 2-3."
 
 
+def test_the_caption_says_how_many_tokens_the_model_does_not_know_and_what_that_means():
+    _, caption = steps(2, 3, sentence="[UNK] eats [UNK]")
+    assert "does not know 2 of these 5 tokens" in caption and "[UNK], one and the same input" in caption
+    assert caption.endswith("Scores of 2-3.")
+
+
 @pytest.mark.parametrize(
     "wrong, named",
     [

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from attn_core.show import interval_curves
+from attn_core.show import interval_curves, style
 
 LABELS = {"x_label": "length", "y_label": "accuracy"}
 
@@ -42,13 +42,28 @@ def test_none_is_a_kind_like_any_other():
     with_none = table().replace({"kind": {"long": None}})
     figure = interval_curves(with_none, "length", "kind", **LABELS)
     assert [len(curve.lines[0].get_xdata()) for curve in figure.axes[0].containers] == [2, 1]
-    assert figure.alt.endswith("nan: 32 0.70.")
+    assert figure.alt.endswith("none: 32 0.70.")
 
 
-def test_a_place_at_0_stays_out_of_a_logarithmic_axis():
+def test_a_place_at_0_is_refused_on_a_logarithmic_axis():
     at_0 = table().replace({"length": {32: 0}})
-    figure = interval_curves(at_0, "length", "kind", log_x=True, **LABELS)
-    figure.draw_without_rendering()
+    with pytest.raises(ValueError, match="on a logarithmic axis length must be above 0, got 0"):
+        interval_curves(at_0, "length", "kind", log_x=True, **LABELS)
+
+
+@pytest.mark.parametrize("places", [[None, 32, 64], ["32", "64", "128"]])
+def test_places_that_are_no_numbers_are_refused(places):
+    wrong = pd.DataFrame({"length": places, "kind": "a", "mean": 0.5, "low": 0.4, "high": 0.6})
+    with pytest.raises(ValueError, match="length must hold a number for each mean, got"):
+        interval_curves(wrong, "length", "kind", **LABELS)
+
+
+@pytest.mark.parametrize("name", ["_hidden", "cost $5 to $6", "고양이"])
+def test_the_legend_has_every_kind_whatever_its_name(name):
+    figure = interval_curves(table().replace({"kind": {"long": name}}), "length", "kind", **LABELS)
+    texts = figure.legends[0].get_texts()
+    assert [text.get_text() for text in texts] == ["short", style.drawable(name)]
+    assert not any(text.get_parse_math() for text in texts)
 
 
 @pytest.mark.parametrize("log_x", [False, True])
