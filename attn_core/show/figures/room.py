@@ -86,5 +86,5 @@ def panel_room(panel: Panel, alone: bool, size: float) -> tuple[float, float]:
     side = max(line / every_row / height, line / every_column / width)
     if max(rows, columns) <= style.NUMBERS_UP_TO:
         numbers = [text_width(cell(value), style.CELL_SIZE) for value in panel.values.flat]
-        side = max(side, min(WIDEST_NUMBER, max(numbers)) * 1.12 / width, style.CELL_SIZE / 72 / height)
+        side = max(side, min(WIDEST_NUMBER, max(numbers)) * 1.1 / width, style.CELL_SIZE / 72 / height)
     return left + AROUND + columns * width * side, below + AROUND + TITLE + rows * height * side
