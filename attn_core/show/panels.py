@@ -108,7 +108,10 @@ def matrix_panel(
     column_name: str,
     unit: str,
 ) -> Panel:
-    """A panel for any matrix. Raises ValueError where the labels do not fit."""
+    """A panel for any matrix. Raises ValueError where the labels do not fit.
+
+    Scores far below all others, such as −10⁹, are taken as hidden by a mask, as −∞ is.
+    """
     array = as_array(values, ("rows", "columns"), title)
     rows, columns = tuple(map(str, row_labels)), tuple(map(str, column_labels))
     if array.shape != (len(rows), len(columns)):
@@ -116,7 +119,8 @@ def matrix_panel(
             f"{title}: {len(rows)} {row_name} and {len(columns)} {column_name} labels for shape {array.shape}"
         )
     if unit in ("score", "bias"):
-        array = np.where(array <= style.HIDDEN_BELOW, -np.inf, array)
+        ordinary = np.abs(array[array > style.HIDDEN_BELOW]).max(initial=0)
+        array = np.where(array <= min(style.HIDDEN_BELOW, -10 * ordinary), -np.inf, array)
     return Panel(array, title, rows, columns, row_name, column_name, unit)
 
 

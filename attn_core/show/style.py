@@ -10,6 +10,7 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
+import regex
 from anyascii import anyascii
 from fontTools import subset
 from matplotlib import colormaps, font_manager
@@ -46,13 +47,17 @@ PALETTES = tuple(
 NUMBERS_UP_TO = 8  # tokens; beyond it numbers would not fit the cells
 LABELS_AT_MOST = 40  # per axis of a figure; beyond it only every second, third, ... token is named
 LABEL_LETTERS = 16  # of a longer token the beginning and the end are shown, or no room would be left for the map
-HIDDEN_BELOW = -1e4  # so low a score was hidden by a mask that adds numbers, such as the lowest of float16
+BAR_LETTERS = 40  # the same beside a bar and of a curve's name
+TITLE_LETTERS = 120  # the same of a title and of an axis' name
+HIDDEN_BELOW = -9e3  # so low a score was hidden by a mask that adds −10,000, or the lowest number of float16
 FAINTEST = 0.005  # lines of less weight cannot be seen and are left out
 MOST_TOKENS = 40  # of a sentence that a reader types
 
 # Text of figures, in points
 FONT = "DejaVu Sans"  # it comes with matplotlib
+SUPTITLE_SIZE = 12
 TITLE_SIZE = 11
+LABEL_SIZE = 10
 CELL_SIZE = 9
 SMALL_SIZE = 8
 
@@ -79,6 +84,7 @@ FOR_JAVASCRIPT = {
     "MIDDLE": MIDDLE,
     "NUMBERS_UP_TO": NUMBERS_UP_TO,
     "LABEL_LETTERS": LABEL_LETTERS,
+    "BAR_LETTERS": BAR_LETTERS,
     "FAINTEST": FAINTEST,
     "MOST_TOKENS": MOST_TOKENS,
     "VIEW_SIZE": VIEW_SIZE,
@@ -104,12 +110,17 @@ def literal() -> dict:
 
 
 def drawable(text: object) -> str:
-    """A text in letters that the fonts of figures have; others are written in Latin ones, 고 as Go."""
+    """A text in letters that the fonts of figures have; others are written in Latin ones, 고 as Go.
+
+    What nobody sees goes, as files cannot hold all of it, but for what keeps two letters apart.
+    Where there is nothing else it is named: U+FEFF.
+    """
     known = _letters()
+    seen = regex.sub(r"(?!\u200c)\p{Default_Ignorable_Code_Point}", "", str(text))
     return "".join(
         letter if ord(letter) in known or letter == "\n" else anyascii(letter) or f"U+{ord(letter):04X}"
-        for letter in str(text)
-    )
+        for letter in seen
+    ) or " ".join(f"U+{ord(letter):04X}" for letter in str(text))
 
 
 @functools.cache

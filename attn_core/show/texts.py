@@ -38,8 +38,9 @@ def cell(value: float) -> str:
 
 
 def shortened(text: str, letters: int) -> str:
-    """A text of at most so many letters: what is too much goes from its middle."""
+    """A text of at most so many letters, on one line: what is too much goes from its middle."""
     end = (letters - 1) // 2
+    text = text.replace("\n", "↵")
     return text if len(text) <= letters else f"{text[: letters - 1 - end]}…{text[-end:]}"
 
 

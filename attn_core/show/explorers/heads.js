@@ -5,7 +5,7 @@ COMPUTED.heads = ({ sentence, embed_dim, num_heads }, { panels, splits, caption 
   const tokens = splitTokens(sentence);
   const { weights, length } = headMaps(tokens, embed_dim, num_heads);
   const labelled = { rows: length, columns: length, row_labels: tokens, column_labels: tokens };
-  const split = splits[tokens.length === 1 ? "word" : /\S\s+\S/u.test(sentence) ? "spaces" : "characters"];
+  const split = splits[tokens.length === 1 ? "word" : wordsOf(sentence).length > 1 ? "spaces" : "characters"];
   const sizes = { embed_dim, num_heads, head_dim: embed_dim / num_heads, tokens: length };
   return {
     panels: panels.slice(0, num_heads).map((panel, head) => {

@@ -5,7 +5,7 @@ import ipywidgets as widgets
 from attn_core.flops import attention_cost
 from attn_core.show.explorers.base import Choice, Computed, Explorer, Shown, number_slider
 from attn_core.show.live.view import packed
-from attn_core.show.offline.hashed import head_maps, split_tokens
+from attn_core.show.offline.hashed import head_maps, split_tokens, words_of
 from attn_core.show.panels import weight_panels
 from attn_core.show.style import MOST_TOKENS
 from attn_core.show.texts import Caption
@@ -31,7 +31,7 @@ def head_steps(embed_dim: int, num_heads: int, sentence: str = "".join(SENTENCE)
     Raises ValueError as `split_tokens`.
     """
     tokens = split_tokens(sentence)
-    split = SPLITS["word" if len(tokens) == 1 else "spaces" if len(sentence.split()) > 1 else "characters"]
+    split = SPLITS["word" if len(tokens) == 1 else "spaces" if len(words_of(sentence)) > 1 else "characters"]
     sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "head_dim": embed_dim // num_heads, "tokens": len(tokens)}
     caption = Caption(CAPTION, **sizes, split=split, **layer_costs(embed_dim, num_heads, len(tokens)))
     return weight_panels(head_maps(tokens, embed_dim, num_heads), tokens), caption

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib import rc_context
+from matplotlib.axis import Axis
+from matplotlib.backend_bases import RendererBase
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.text import Text
 from PIL import Image
 
 from attn_core._files import replacing
@@ -31,6 +34,10 @@ class CourseFigure(Figure):
     """
 
     alt = ""
+
+    def draw(self, renderer: RendererBase) -> None:
+        _make_drawable(self)
+        super().draw(renderer)
 
     def __repr__(self) -> str:
         return f"Figure: {self.alt}"
@@ -72,12 +79,27 @@ def save(figure: Figure, path: str | os.PathLike) -> Path:
     if ending not in _FORMATS:
         raise ValueError(f"the name must end in {', '.join(_FORMATS)}, got {path.name!r}")
     with replacing(path) as part, rc_context(style.rc_params()):
+        _make_drawable(figure)
         _settle(figure)
         metadata = _FORMATS[ending](getattr(figure, "alt", ""))
         figure.savefig(part, format=ending[1:], metadata=metadata, facecolor=figure.get_facecolor())
         if ending == ".svg":
             part.write_bytes(_NOT_IN_XML.sub("\ufffd", part.read_bytes().decode()).encode())
     return path
+
+
+def _make_drawable(figure: Figure) -> None:
+    """Texts in letters that the fonts have, also those that were written past the functions of the
+    course.
+    """
+    for axis in figure.findobj(Axis):
+        labels = [label.get_text() for label in axis.get_ticklabels()]
+        if (drawable := [style.drawable(label) for label in labels]) != labels:
+            axis.set_ticks(axis.get_ticklocs(), drawable)  # matplotlib writes them anew for each drawing
+    for text in figure.findobj(Text):
+        text.set_text(style.drawable(text.get_text()))
+        if text.get_fontfamily() == ["sans-serif"]:  # nobody asked for another
+            text.set_fontfamily(style.rc_params()["font.family"])
 
 
 def _settle(figure: Figure) -> None:

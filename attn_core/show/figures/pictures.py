@@ -1,6 +1,5 @@
 """Panels as static figures: maps on one scale, lines and bars, with a text that says what is shown."""
 
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,12 +10,11 @@ from numpy.typing import ArrayLike
 from attn_core.show import style
 from attn_core.show.figures.drawing import draw_bars, draw_lines, draw_map
 from attn_core.show.figures.figure import CourseFigure, new_figure
+from attn_core.show.figures.room import LINE, panel_room, title_width, wrapped
 from attn_core.show.panels import Panel, Tokens, as_weights, weight_panels
 from attn_core.show.texts import cell
 
-# Inches: a letter of a label, a line of labels, and the least side of a cell with a number.
-LETTER, LINE, CELL = 0.085, 0.15, 0.36
-LISTS = ("row_labels", "column_labels", "texts")
+LISTS, NAMES = ("row_labels", "column_labels", "texts"), ("title", "row_name", "column_name")  # texts of a panel
 
 
 def heatmap(
@@ -52,53 +50,54 @@ def panel_figure(panels: Sequence[Panel], *, title: str | None = None, columns: 
     """A static figure of any panels, at most `columns` in a row, or one where there are bars."""
     if not panels:
         raise ValueError("there must be at least one panel to draw, got none")
+    alt, alone = _alt(panels, title), len(panels) == 1
+    panels = [_drawable(panel) for panel in panels]
     bars = any(panel.kind == "bars" for panel in panels)
     columns = 1 if bars else min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    alt = _alt(panels, title)
-    panels = [_drawable(panel) for panel in panels]
-    side = max(map(_side, panels)) if len(panels) > 1 else max(3.4, _side(panels[0]))
+    longest = max(max(panel.values.shape) for panel in panels)
+    side = 3.4 if alone else 2.6
+    side += 0.04 * max(0, min(longest, style.LABELS_AT_MOST) - style.NUMBERS_UP_TO)
     # Maps that are all wider than high need less room: beside cells only that of title and labels.
     flat = max(map(_height_by_width, panels))
     tall = side if flat >= 1 else side * flat + 0.9 * (1 - flat)
-    heights = [0.65 + 0.28 * len(p.texts) if p.texts else side for p in panels] if bars else [tall] * rows
-    width, height = 8.5 if bars else side * columns + 0.9, sum(heights) + 0.4 * bool(title)
+    for size in (style.LABEL_SIZE, style.SMALL_SIZE):  # smaller letters before a larger figure
+        rooms = [panel_room(panel, alone, size) for panel in panels if panel.kind != "bars"]
+        wide, high = max([(side, 0.0), *rooms])[0], max(room[1] for room in [(0.0, tall), *rooms])
+        if wide <= side and high <= tall:
+            break
+    columns = max(1, round(columns * side / wide))  # and fewer panels in a row before a much wider one
+    rows = -(-len(panels) // columns)
+    wide = max(8.5, wide) if bars else wide
+    panels = [panel._replace(title=wrapped(panel.title, title_width(panel, wide, size))) for panel in panels]
+    high += LINE * max(panel.title.count("\n") for panel in panels)
+    heights = [0.65 + 0.28 * len(p.texts) if p.texts else high for p in panels] if bars else [high] * rows
+    width = wide if bars else wide * columns + 0.9
+    title = wrapped(style.drawable(title or ""), width, style.SUPTITLE_SIZE)
+    height = sum(heights) + (0.4 + LINE * title.count("\n")) * bool(title)
     with rc_context(style.literal()):
         figure, axes = new_figure(width, height, alt, rows, columns, squeeze=False, height_ratios=heights)
         for axis, panel in zip(axes.flat, panels, strict=False):
             if panel.kind == "map":
-                draw_map(axis, panel, alone=len(panels) == 1)
+                draw_map(axis, panel, alone, size, (wide, high))
+            elif panel.kind == "lines":
+                draw_lines(axis, panel, size, wide)
             else:
-                {"bars": draw_bars, "lines": draw_lines}[panel.kind](axis, panel)
+                draw_bars(axis, panel)
         for axis in axes.flat[len(panels) :]:
             axis.set_axis_off()
         units = {panel.unit if panel.kind == "map" else None for panel in panels}
         if units in ({"weight"}, {"share"}):
             figure.colorbar(axes.flat[0].collections[0], ax=axes, label=units.pop(), shrink=0.8, ticks=[0, 0.5, 1])
         if title:
-            figure.suptitle(_lines(style.drawable(title), width))
+            figure.suptitle(title)
     return figure
 
 
 def _drawable(panel: Panel) -> Panel:
-    """A panel with texts that the fonts have, and a title of lines that do not reach into its neighbours."""
+    """A panel with texts that the fonts have."""
     changed: dict[str, Any] = {name: tuple(map(style.drawable, getattr(panel, name))) for name in LISTS}
-    changed |= {name: style.drawable(getattr(panel, name)) for name in ("row_name", "column_name")}
-    changed["title"] = _lines(style.drawable(panel.title), _side(panel))
+    changed |= {name: style.drawable(getattr(panel, name)) for name in NAMES}
     return panel._replace(**changed)
-
-
-def _lines(title: str, width: float) -> str:
-    return textwrap.fill(title, max(12, int(width / LETTER)))
-
-
-def _side(panel: Panel) -> float:
-    """Inches of the side of a panel's place, in which its cells have room for their numbers and labels are apart."""
-    longest = max(panel.values.shape)
-    letters = [min(style.LABEL_LETTERS, len(label)) for label in (*panel.row_labels, *panel.column_labels)]
-    least = CELL if longest <= style.NUMBERS_UP_TO else LINE * min(1, style.LABELS_AT_MOST / longest)
-    usual = 2.6 + 0.04 * max(0, min(longest, style.LABELS_AT_MOST) - style.NUMBERS_UP_TO)
-    return max(usual, 0.8 + LETTER * max(letters) + least * longest) if panel.kind == "map" else usual
 
 
 def _height_by_width(panel: Panel) -> float:

@@ -6,7 +6,6 @@ function drawMap(context, panel, look, selected) {
   const [cellWidth, cellHeight] = panel.cell;
   const palette = look.palettes[panel.palette];
   const line = Math.min(cellWidth, cellHeight) > 6 ? 1 : 0; // between cells, where there is room
-  const numbers = Math.max(panel.rows, panel.columns) <= STYLE.NUMBERS_UP_TO;
   context.textAlign = "center";
   for (let i = 0; i < panel.rows; i++) {
     for (let j = 0; j < panel.columns; j++) {
@@ -17,9 +16,9 @@ function drawMap(context, panel, look, selected) {
       const y = top + i * cellHeight;
       context.fillStyle = colour;
       context.fillRect(x, y, cellWidth - line, cellHeight - line);
-      if (numbers) {
+      if (panel.numbers.length) {
         context.fillStyle = isDark(colour) ? STYLE.LIGHT_TEXT : STYLE.DARK_TEXT;
-        context.fillText(number(value), x + cellWidth / 2, y + cellHeight / 2);
+        context.fillText(panel.numbers[i * panel.columns + j], x + cellWidth / 2, y + cellHeight / 2);
       } else if (!Number.isFinite(value)) {
         context.strokeStyle = STYLE.DARK_TEXT; // crossed out: a cell of the grey palette may have this colour too
         context.lineWidth = 1;
@@ -47,11 +46,11 @@ function drawMap(context, panel, look, selected) {
   }
   context.globalAlpha = 0.75;
   context.textAlign = "left";
-  context.fillText(`${panel.column_name} →`, left, 8);
+  context.fillText(`${panel.columnName} →`, left, 8);
   context.save();
   context.translate(8, top + panel.rows * cellHeight);
   context.rotate(-Math.PI / 2);
-  context.fillText(`← ${panel.row_name}`, 0, 0);
+  context.fillText(`← ${panel.rowName}`, 0, 0);
   context.restore();
   context.globalAlpha = 1;
   if (!selected) return;
@@ -84,8 +83,8 @@ function drawLines(context, panel, look, selected) {
   context.globalAlpha = 1;
   context.fillStyle = context.strokeStyle = look.ink;
   const columns = [
-    { texts: panel.rowTexts, name: panel.row_name, align: "right", x: left - GAP, box: [1, left - 3] },
-    { texts: panel.columnTexts, name: panel.column_name, align: "left", x: left + width + GAP, box: [left + width + 2] },
+    { texts: panel.rowTexts, name: panel.rowName, align: "right", x: left - GAP, box: [1, left - 3] },
+    { texts: panel.columnTexts, name: panel.columnName, align: "left", x: left + width + GAP, box: [left + width + 2] },
   ];
   columns[1].box.push(panel.size[0] - columns[1].box[0] - 1);
   columns.forEach(({ texts, name, align, x, box }, side) => {
@@ -112,9 +111,9 @@ function drawBars(context, panel, look, selected) {
     context.strokeRect(left + 0.5, y + 4.5, bar - 1, BAR.row - 9);
     context.globalAlpha = 1;
     context.textAlign = "right";
-    context.fillText(panel.row_labels[i], left - GAP, y + BAR.row / 2);
+    context.fillText(panel.rowTexts[i], left - GAP, y + BAR.row / 2);
     context.textAlign = "left";
-    context.fillText(panel.texts[i], left + bar + GAP, y + BAR.row / 2);
+    context.fillText(panel.barTexts[i], left + bar + GAP, y + BAR.row / 2);
     if (!selected || selected[0] !== i) continue;
     context.lineWidth = 2;
     context.strokeRect(1, y + 1, panel.size[0] - 2, BAR.row - 2);

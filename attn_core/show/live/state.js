@@ -46,11 +46,12 @@ function arrangedPanels(view) {
   view.ruler.font = view.font;
   view.zoom = parseFloat(getComputedStyle(view.root).fontSize) / STYLE.VIEW_TITLE_SIZE;
   const replaced = STYLE.CHOICES[view.colours.value].palettes;
-  return arrange(view.model.get("panel_layout"), view.ruler, view.holder.clientWidth / view.zoom).map((panel) => ({
+  const layout = view.model.get("panel_layout").map((panel) => ({
     ...panel,
     values: decoded(view.model.get("values"), panel),
     palette: replaced[panel.palette] || panel.palette,
   }));
+  return arrange(layout, view.ruler, view.holder.clientWidth / view.zoom);
 }
 
 function decoded(bytes, panel) {

@@ -78,10 +78,11 @@ function reading(panel, row, column) {
 }
 
 // What is too much for a label goes from its middle.
-function shortened(text) {
-  const [letters, most] = [Array.from(text), STYLE.LABEL_LETTERS];
+function shortened(text, most) {
+  const line = text.replaceAll("\n", "↵");
+  const letters = Array.from(line);
   const end = Math.floor((most - 1) / 2);
-  return letters.length <= most ? text : `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
+  return letters.length <= most ? line : `${letters.slice(0, most - 1 - end).join("")}…${letters.slice(-end).join("")}`;
 }
 
 function wrapped(text, width, ruler) {

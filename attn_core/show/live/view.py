@@ -58,7 +58,7 @@ class AttentionView(anywidget.AnyWidget):
             raise ValueError("there must be at least one panel to show, got none")
         layout, values = packed(panels)
         labels = "".join(
-            "".join((*panel.row_labels, *panel.column_labels, *panel.texts, panel.title)) for panel in panels
+            "".join((*p.row_labels, *p.column_labels, *p.texts, p.title, p.row_name, p.column_name)) for p in panels
         )
         self._panels = panels
         # All in one message: the browser never sees values of one step with the layout of another.

@@ -3,13 +3,14 @@
 
 const SPREAD = 1.4;
 const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u; // as Python splits
-const INVISIBLE = /[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/gu;
+const INVISIBLE =
+  /^\p{Default_Ignorable_Code_Point}+|(?![\p{M}\u200c\u200d\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/gu;
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
 // The tokens of a sentence, an array of strings. Throws a Refusal for none and for more than 40.
 function splitTokens(text) {
-  const words = text.replace(INVISIBLE, "").split(WHITE_SPACE).filter((word) => word);
+  const words = wordsOf(text);
   const apart = words.length === 1 && (UNSPACED.test(words[0]) || !/\p{L}/u.test(words[0]));
   const tokens = apart ? charactersOf(words[0]) : words;
   if (tokens.length === 0) throw new Refusal(`the sentence is empty; type 1 to ${STYLE.MOST_TOKENS} tokens`);
@@ -17,6 +18,12 @@ function splitTokens(text) {
     throw new Refusal(`the sentence has ${tokens.length} tokens, and at most ${STYLE.MOST_TOKENS} can be shown; shorten it`);
   }
   return tokens;
+}
+
+// What white space separates, without what nobody sees.
+function wordsOf(text) {
+  const seen = text.split(WHITE_SPACE).map((word) => word.replace(INVISIBLE, ""));
+  return seen.filter((word) => word);
 }
 
 function charactersOf(word) {

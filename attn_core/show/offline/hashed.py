@@ -33,10 +33,19 @@ from attn_core.show.style import MOST_TOKENS
 SPREAD = 1.4
 
 # What nobody sees and a text may carry from where it was copied: byte-order marks, spaces without
-# width, soft hyphens, marks of direction.
-_INVISIBLE = regex.compile(r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+# width, soft hyphens, marks of direction. Joiners, tags and marks change the letter before them and
+# stay, but where there is none.
+_INVISIBLE = regex.compile(
+    r"^\p{Default_Ignorable_Code_Point}+"
+    r"|(?![\p{M}\u200c\u200d\U000e0020-\U000e007f])\p{Default_Ignorable_Code_Point}"
+)
 # Scripts that put no spaces between words.
 _UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
+
+
+def words_of(text: str) -> list[str]:
+    """What white space separates, without what nobody sees."""
+    return [seen for word in text.split() if (seen := _INVISIBLE.sub("", word))]
 
 
 def split_tokens(text: str) -> tuple[str, ...]:
@@ -48,7 +57,7 @@ def split_tokens(text: str) -> tuple[str, ...]:
     marks, an emoji with what is tied to it, a flag, a Korean syllable.
     Raises ValueError for no token and for more than MOST_TOKENS.
     """
-    words = _INVISIBLE.sub("", text).split()
+    words = words_of(text)
     tokens = tuple(words)
     if len(words) == 1 and (_UNSPACED.search(words[0]) or not regex.search(r"\p{L}", words[0])):
         tokens = tuple(regex.findall(r"\X", words[0]))

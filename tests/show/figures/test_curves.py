@@ -1,5 +1,10 @@
 """Curves with intervals show the numbers they are given."""
 
+import itertools
+import math
+import re
+
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -56,6 +61,67 @@ def test_places_that_are_no_numbers_are_refused(places):
     wrong = pd.DataFrame({"length": places, "kind": "a", "mean": 0.5, "low": 0.4, "high": 0.6})
     with pytest.raises(ValueError, match="length must hold a number for each mean, got"):
         interval_curves(wrong, "length", "kind", **LABELS)
+
+
+@pytest.mark.parametrize(
+    "column, value, options, message",
+    [
+        ("length", 0, {"log_x": True}, "on a logarithmic axis length must be above 0, got 0"),
+        ("mean", 0, {"log_y": True}, "on a logarithmic axis mean must be above 0, got 0"),
+        ("length", math.inf, {}, "length must hold a number for each mean, got inf"),
+        ("mean", math.inf, {}, "mean must hold a number for each mean, got inf"),
+        ("mean", "high", {}, "mean must hold a number for each mean, got 'high'"),
+        ("low", "0.5", {}, "low must hold a number for each mean, got '0.5'"),
+        ("low", 0.95, {}, "a mean must lie between low and high, got 0.9 beside 0.95 to 1"),
+        ("high", 0.5, {}, "a mean must lie between low and high, got 0.9 beside 0.8 to 0.5"),
+    ],
+)
+def test_what_no_axis_can_show_is_refused_with_its_value(column, value, options, message):
+    wrong = table().astype({column: object})
+    wrong.loc[0, column] = value
+    with pytest.raises(ValueError, match=re.escape(message)):
+        interval_curves(wrong, "length", "kind", **options, **LABELS)
+
+
+def test_estimates_without_a_mean_are_refused():
+    with pytest.raises(ValueError, match="the estimates have no mean"):
+        interval_curves(table().assign(mean=None), "length", "kind", **LABELS)
+
+
+@pytest.mark.parametrize("nothing", [None, math.nan, pd.NA])
+def test_a_mean_without_an_interval_is_a_point_without_a_bar(nothing):
+    open_ended = table().astype(object)
+    open_ended.loc[0, ["low", "high"]] = nothing
+    short = drawn(interval_curves(open_ended, "length", "kind", **LABELS))["short"]
+    assert short.lines[0].get_ydata().tolist() == [0.9, 0.5]
+    first, second = short.lines[2][0].get_segments()
+    assert np.size(first) == 0 or np.isnan(first).any()
+    assert sorted(second[:, 1].round(6)) == [0.4, 0.7]
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_names_of_places_do_not_stand_on_one_another(log_x):
+    places = [2**i for i in range(12)]
+    many = pd.DataFrame({"length": places, "kind": "a", "mean": 0.5, "low": 0.4, "high": 0.6})
+    figure = interval_curves(many, "length", "kind", log_x=log_x, **LABELS)
+    axis = figure.axes[0]
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axis.get_xticklabels() if label.get_text()]
+    assert all(before.x1 < after.x0 for before, after in itertools.pairwise(boxes))
+    assert len(axis.get_xticks()) == 12 and len(boxes) == (12 if log_x else 6)
+
+
+def test_long_texts_leave_room_for_the_curves_and_stay_on_the_figure():
+    long = table().replace({"kind": {"long": "a name of a curve that goes on and on, " * 3}})
+    labels = {"x_label": "a long name of an axis " * 9, "y_label": "accuracy of all of them " * 9}
+    figure = interval_curves(long, "length", "kind", title="a title of many words " * 9, **labels)
+    figure.draw_without_rendering()
+    axis = figure.axes[0]
+    assert axis.get_window_extent().width > 0.25 * figure.bbox.width
+    for text in (axis.title, axis.xaxis.label, axis.yaxis.label, *figure.legends[0].get_texts()):
+        box = text.get_window_extent()
+        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1, text.get_text()
+        assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1, text.get_text()
 
 
 @pytest.mark.parametrize("name", ["_hidden", "cost $5 to $6", "고양이"])

@@ -122,7 +122,8 @@ def test_every_trait_that_the_script_reads_is_sent():
     view = AttentionView(two_maps())
     read = set(re.findall(r'model\.get\("(\w+)"\)', SCRIPT))
     assert {"values", "panel_layout", "palettes", "caption", "problem", "name"} <= read <= set(view.keys)
-    made_there = {"values", "rowTexts", "columnTexts", "cell", "origin", "size", "slanted", "left", "bar"}
+    made_there = {"values", "rowTexts", "columnTexts", "barTexts", "rowName", "columnName", "numbers"}
+    made_there |= {"cell", "origin", "size", "slanted", "left", "bar"}
     for field in set(re.findall(r"\bpanel\.(\w+)", SCRIPT)) - made_there:
         assert field in view.panel_layout[0], field
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attn_core.show.offline.hashed import _INVISIBLE, head_maps, split_tokens, token_vectors
+from attn_core.show.offline.hashed import head_maps, split_tokens, token_vectors, words_of
 from attn_core.show.style import MOST_TOKENS
 
 SPACES = [chr(code) for code in range(0x110000) if chr(code).isspace()]
@@ -85,9 +85,9 @@ def test_nothing_is_lost_but_what_nobody_sees(text):
     try:
         tokens = split_tokens(text)
     except ValueError as error:
-        assert not _INVISIBLE.sub("", text).split() or str(MOST_TOKENS) in str(error)
+        assert not words_of(text) or str(MOST_TOKENS) in str(error)
     else:
-        assert "".join(tokens) == "".join(_INVISIBLE.sub("", text).split())
+        assert "".join(tokens) == "".join(words_of(text))
         assert 1 <= len(tokens) <= MOST_TOKENS and all(tokens)
 
 
@@ -97,6 +97,25 @@ def test_too_many_tokens_are_refused_with_their_count_and_the_limit(text):
     with pytest.raises(ValueError, match=f"has {count} tokens, and at most 40"):
         split_tokens(text)
     assert len(split_tokens(text[: 40 * (len(text) // count)])) == 40
+
+
+INVISIBLE = ["\ufeff", "\u200b", "\u2060", "\u00ad", "\u200e", "\u061c", "\u3164", "\u200d", "\ufe0f"]
+CARRIERS = {"{}猫吃{}鱼{}": 3, "{}the {} cat{}": 2, "{} {}cat": 1, "{}": 0, "{} 猫": 1}
+
+
+@pytest.mark.parametrize("sign", INVISIBLE, ids=ascii)
+@pytest.mark.parametrize("carrier, count", CARRIERS.items())
+def test_what_nobody_sees_is_no_token_of_its_own(sign, carrier, count):
+    text = carrier.replace("{}", sign)
+    if count == 0:
+        with pytest.raises(ValueError, match="the sentence is empty"):
+            split_tokens(text)
+        return
+    tokens = split_tokens(text)
+    assert len(tokens) == count
+    assert not any(token.startswith(sign) for token in tokens)
+    if sign not in "\u200d\ufe0f":  # these two change the letter before them
+        assert sign not in "".join(tokens)
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n　\t"])
@@ -175,8 +194,7 @@ def test_javascript_splits_as_python_does(javascript):
     texts = [
         *SENTENCES,
         *(f"猫{space}吃鱼" for space in SPACES),
-        "\ufeff猫",
-        "\u200b 猫",
+        *(carrier.replace("{}", sign) for sign in INVISIBLE for carrier in CARRIERS),
         "cat",
         "고양이",
         "我用GPT",
@@ -192,6 +210,7 @@ def test_javascript_splits_as_python_does(javascript):
         except ValueError as error:
             expected = {"error": str(error)}
         assert answer == expected
+    assert javascript("wordsOf", [[text] for text in texts]) == [words_of(text) for text in texts]
 
 
 def test_javascript_computes_the_maps_of_python(javascript):
