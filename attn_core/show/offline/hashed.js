@@ -4,7 +4,7 @@
 const SPREAD = 1.4;
 const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/u; // as Python splits
 const INVISIBLE =
-  /^\p{Default_Ignorable_Code_Point}+|(?![\p{M}\u200c\u200d\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/gu;
+  /^\p{Default_Ignorable_Code_Point}+|(?!\p{M}|\u200c|\u200d|[\u{e0020}-\u{e007f}])\p{Default_Ignorable_Code_Point}/gu;
 const UNSPACED =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
 
