@@ -52,12 +52,10 @@ def check_multiple(name: str, value: int, divisor: int) -> None:
         raise ValueError(f"{name} must be a multiple of {divisor}, got {value}")
 
 
-def check_divides(**two: int) -> None:
-    """That the first size, an integer of at least 1, divides the second."""
-    check_integers(**two)
-    (name, part), (of, whole) = two.items()
-    if whole % part:
-        raise ValueError(f"{name} must divide {of}, got {part} and {whole}")
+def check_even_head_dim(head_dim: int) -> None:
+    check_integers(head_dim=head_dim)
+    if head_dim % 2:
+        raise ValueError(f"head_dim must be even: entries are turned in pairs, got {head_dim}")
 
 
 def check_dropout(name: str, share: float) -> None:
@@ -67,8 +65,20 @@ def check_dropout(name: str, share: float) -> None:
 
 
 def check_heads(embed_dim: int, num_heads: int, num_kv_heads: int) -> None:
-    check_divides(num_heads=num_heads, embed_dim=embed_dim)
-    check_divides(num_kv_heads=num_kv_heads, num_heads=num_heads)
+    check_integers(embed_dim=embed_dim, num_heads=num_heads, num_kv_heads=num_kv_heads)
+    if embed_dim % num_heads:
+        got = f"{num_heads} heads and embed_dim {embed_dim}"
+        raise ValueError(f"num_heads must divide embed_dim, got {got}")
+    if num_heads % num_kv_heads:
+        got = f"{num_kv_heads} and {num_heads} heads"
+        raise ValueError(f"num_kv_heads must divide num_heads, got {got}")
+
+
+def check_split(num_heads: int, width: int) -> None:
+    check_integers(num_heads=num_heads)
+    if width % num_heads:
+        got = f"{num_heads} heads and width {width}"
+        raise ValueError(f"num_heads must divide the width, got {got}")
 
 
 # What torch's layer and function call their arguments, and what stands for them here.

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from attn_core._checks import (
     check_axes,
     check_bools,
-    check_divides,
     check_dropout,
     check_heads,
     check_names,
+    check_split,
     checked_layer_inputs,
 )
 from attn_core._convert import from_torch, to_torch
@@ -29,7 +29,7 @@ def split_heads(x: Tensor, num_heads: int) -> Tensor:
     Raises ValueError where x is not (B, L, D) or num_heads does not divide D.
     """
     check_axes(x, "batch", "length", "width")
-    check_divides(num_heads=num_heads, width=x.size(-1))
+    check_split(num_heads, x.size(-1))
     return x.unflatten(-1, (num_heads, x.size(-1) // num_heads)).transpose(1, 2)
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from attn_core._checks import (
     check_bools,
     check_choice,
+    check_even_head_dim,
     check_greater,
     check_integers,
     check_multiple,
@@ -117,8 +118,7 @@ class RotaryEmbedding(nn.Module):
 
     def __init__(self, head_dim: int, base: float = 10000.0, *, layout: str = "interleaved"):
         super().__init__()
-        check_integers(head_dim=head_dim)
-        check_multiple("head_dim", head_dim, 2)  # entries are turned in pairs
+        check_even_head_dim(head_dim)
         check_choice("layout", layout, "interleaved", "half_split")
         self.head_dim, self.layout = head_dim, layout
         # The table of sinusoidal codes has just what is needed: the columns sin pθ_i, cos pθ_i.

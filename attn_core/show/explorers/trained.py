@@ -29,7 +29,7 @@ UNKNOWN = "[UNK]"  # stands in the tokens for what is not in the model's vocabul
 CAPTION = "Layer {layer}, head {head}. {scores}"
 CAPTION_UNKNOWN = (
     "Layer {layer}, head {head}. The model does not know {unknown} of these {tokens} tokens. Each of them became "
-    "{name}, one and the same input whatever you wrote, so these weights say nothing about your words. {scores}"
+    "{name}, one and the same input whatever you wrote: what it gives and gets says nothing about your word. {scores}"
 )
 
 Reader = Callable[[str], tuple[Sequence[str], np.ndarray]]  # a sentence -> its tokens and weights (layers, H, L, L)

@@ -126,7 +126,7 @@ def test_the_other_codes_have_no_longest_input(encoding):
         ({"encoding": "learned"}, "max_len is the length of a learned table, got None for encoding 'learned'"),
         ({"encoding": "alibi", "max_len": 9}, "max_len is the length of a learned table, got 9 for encoding 'alibi'"),
         ({"encoding": "learned", "max_len": 0}, "max_len must be at least 1, got 0"),
-        ({"encoding": "rotary", "d_model": 6, "num_heads": 2}, "head_dim must be a multiple of 2"),
+        ({"encoding": "rotary", "d_model": 6, "num_heads": 2}, "head_dim must be even"),
         ({"d_model": 7}, "num_heads must divide embed_dim"),
     ],
 )

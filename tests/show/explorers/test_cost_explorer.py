@@ -170,8 +170,8 @@ def test_a_small_share_is_not_nothing_and_a_large_one_not_all(share, text):
     "setting, message",
     [
         ((0, 64, 1, 1, False), "seq_len must be at least 1, got 0"),
-        ((16, 64, 128, 1, False), "num_heads must divide embed_dim, got 128 and 64"),
-        ((16, 64, 8, 3, False), "num_kv_heads must divide num_heads, got 3 and 8"),
+        ((16, 64, 128, 1, False), "num_heads must divide embed_dim, got 128 heads and embed_dim 64"),
+        ((16, 64, 8, 3, False), "num_kv_heads must divide num_heads, got 3 and 8 heads"),
         ((16, 64, 8, 8, "padding"), "causal must be False, True, .* got 'padding'"),
     ],
 )
